@@ -25,7 +25,7 @@ SHARED: dict[str, dict[str, int]] = {
         "SETTLE": 2, "SLOW_SECONDS": 2, "START_SECONDS": 3, "Spread": 2, "TIMEOUT": 2, "UNSEEN": 2, "Unit": 2,
         "Upgrade": 2, "VERSION": 2, "WAIT_SECONDS": 2, "WIDTH": 3, "applications": 2, "changed": 2, "choose": 2,
         "connect": 3, "deleted": 2, "endpoint": 2, "engine": 2, "explained": 3, "find": 2, "flag": 2, "integer": 2,
-        "is_operator": 2, "items": 3, "kind": 2, "kind_of": 2, "label": 3, "mapping": 3, "models": 3, "number": 3,
+        "is_operator": 2, "items": 3, "kind": 2, "label": 3, "mapping": 3, "models": 3, "number": 3,
         "object_name": 2, "open_stream": 2, "part_of": 2, "place": 3, "plots": 2, "pod_templates": 2, "rejected": 2,
         "replicas": 3, "restart": 2, "resume": 2, "section": 2, "show": 4, "shown": 3, "source": 2, "text": 3,
         "whole_seconds": 2,

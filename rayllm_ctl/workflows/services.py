@@ -3,52 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ForbiddenError
-from rayllm_ctl.cluster.lookup.services import find
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.api.permissions import Permissions, explained, not_permitted
+from rayllm_ctl.cluster.lookup.services import find, not_found
 from rayllm_ctl.cluster.preflight.preflight import preflight
+from rayllm_ctl.cluster.preflight.versions import operators, version_of
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Snapshot
-from rayllm_ctl.model.workload import Right, WorkloadKind
+from rayllm_ctl.model.workload import Activity, Right, Rights, WorkloadKind
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-    from rayllm_ctl.cluster.api.permissions import Permissions
-
-
-@dataclass(frozen=True)
-class LiveService:
-    """The object of a service."""
-
-    kind: WorkloadKind
-    item: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        return str(self.item["metadata"]["name"])
-
-    @property
-    def namespace(self) -> str:
-        return str(self.item["metadata"]["namespace"])
-
-    @property
-    def label(self) -> str:
-        """As in rayservice/qwen."""
-        return f"{self.kind.name.lower()}/{self.name}"
 
 
 @dataclass(frozen=True)
 class ServiceRef:
     """A service in the cluster, read once per command.
 
-    item: its object, if it exists. kuberay: the version of the operator, empty: unknown. around: by kind, the
-    operator's Deployments and the namespace, if they may be read. permissions: what the user may do in the
-    namespace. checks: of KubeRay and the namespace.
+    item: its object, if it exists. permissions: what the user may do in the namespace. kuberay: the version of
+    the operator, empty: unknown. around: by kind, the operator's Deployments and the namespace, as far as they were
+    read. checks: of KubeRay and the namespace.
     """
 
     cluster: Cluster
@@ -56,15 +38,27 @@ class ServiceRef:
     name: str
     namespace: str
     item: dict[str, Any] | None
-    kuberay: str
-    around: Mapping[str, Sequence[dict[str, Any]]]
     permissions: Permissions
-    checks: tuple[Checked, ...]
+    kuberay: str = ""
+    around: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    checks: tuple[Checked, ...] = ()
 
     @property
-    def live(self) -> LiveService | None:
-        """The service, if its object exists."""
-        return None if self.item is None else LiveService(self.kind, self.item)
+    def label(self) -> str:
+        """As in rayservice/qwen."""
+        return f"{self.kind.name.lower()}/{self.name}"
+
+    @property
+    def live(self) -> dict[str, Any]:
+        """Its object, where a command has made sure that there is one."""
+        if self.item is None:
+            raise LookupError(f"{self.label} has no object")
+        return self.item
+
+    def require_rights(self, rights: Sequence[Right]) -> None:
+        """Raise ClusterError, which names all that are missing, unless the user has `rights` in the namespace."""
+        if lacking := self.permissions.missing(rights):
+            raise not_permitted(self.cluster, self.namespace, lacking)
 
 
 def read_service_ref(
@@ -75,23 +69,43 @@ def read_service_ref(
 
     Raises UserError if the cluster cannot run it, or the user lacks a required right; see preflight.
     """
-    checks = preflight(cluster, kind.name, name, namespace, needed, existing=item)
+    found = preflight(cluster, kind.name, name, namespace, needed, existing=item)
     return ServiceRef(
-        cluster,
-        kind,
-        name,
-        namespace,
-        checks.existing,
-        checks.kuberay,
-        checks.around,
-        checks.permissions,
-        checks.checks,
+        cluster, kind, name, namespace, found.existing, found.permissions, found.kuberay, found.around, found.checks
     )
 
 
-def kind_of(cluster: Cluster, name: str, namespace: str) -> WorkloadKind:
-    """The kind of the service `name`; see find_service."""
-    return find_service(cluster, name, namespace)[0]
+def read_live_service_ref(cluster: Cluster, name: str, namespace: str, *activities: Activity) -> ServiceRef:
+    """The service `name` for a command that changes its object and applies no other: neither the namespace is read nor,
+    for a RayCluster, the operator.
+
+    activities: what the command does. Raises NotFoundError, with the nearest name, if there is no such service, and
+    ClusterError if the user lacks a right that is needed.
+    """
+    kind, item = require_service(cluster, name, namespace, RAY_SERVICE.rights_for(activities[0]))
+    service = ServiceRef(cluster, kind, name, namespace, item, Permissions(cluster, namespace))
+    needed = kind.rights_for(*activities).needed
+    if kind.is_cluster:
+        service.require_rights(needed)
+        return service
+    with Tasks() as tasks:
+        listed = tasks.submit(operators, cluster)
+        service.require_rights(needed)
+        found = listed.result()
+    around = {} if found is None else {"Deployment": found}
+    return replace(service, kuberay=version_of(found or ()) or "", around=around)
+
+
+def require_service(cluster: Cluster, name: str, namespace: str, rights: Rights) -> tuple[WorkloadKind, dict[str, Any]]:
+    """The kind and the object of the service `name`; NotFoundError, with the nearest name, if there is none.
+
+    rights: what the command needs, all named where the first is missing.
+    """
+    with explained(cluster, namespace, rights):
+        kind, found = find_service(cluster, name, namespace)
+        if found is None:
+            raise not_found(cluster, kind, name, namespace)
+        return kind, found
 
 
 def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, dict[str, Any] | None]:
@@ -104,12 +118,12 @@ def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadK
     unread: ForbiddenError | None = None
     for kind in WORKLOADS.values():
         try:
-            stored = _object(cluster, kind, name, namespace)
+            found = _object(cluster, kind, name, namespace)
         except ForbiddenError as error:
             unread = unread or (error if kind is RAY_SERVICE else None)
             continue
-        if stored is not None and kind.is_service(stored):
-            return kind, stored
+        if found is not None and kind.is_service(found):
+            return kind, found
     if unread is not None:
         raise unread
     try:
@@ -121,12 +135,9 @@ def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadK
 
 def kind_in(snapshot: Snapshot, name: str, namespace: str) -> WorkloadKind:
     """The same for a Snapshot."""
-    mine = [
-        item for item in snapshot.objects
-        if (item.get("metadata") or {}).get("name") == name and item["metadata"].get("namespace") == namespace
-    ]  # fmt: skip
     for kind in WORKLOADS.values():
-        if any(stored.get("kind") == kind.name and kind.is_service(stored) for stored in mine):
+        found = snapshot.find(kind.name, name, namespace)
+        if found is not None and kind.is_service(found):
             return kind
     # The kind is unknown if one of several cannot be read.
     return next((kind for kind in WORKLOADS.values() if kind.name in snapshot.unread), RAY_SERVICE)
@@ -141,18 +152,18 @@ def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace
         if other is kind:
             continue
         try:
-            stored = _object(cluster, other, name, namespace)
+            found = _object(cluster, other, name, namespace)
         except ForbiddenError as error:
             reason = f"not permitted to {error.right}"
             yield Checked("name", None, f"whether a {other.name} {name} exists is unknown: {reason}")
             continue
-        if stored is not None:
-            label = f"{other.name.lower()}/{name}"
+        if found is not None:
+            what = f"{other.name.lower()}/{name}"
             deletion = f"rayllm-ctl delete {name} -n {namespace}"
-            if not other.is_service(stored):
+            if not other.is_service(found):
                 deletion = f"kubectl delete {other.name.lower()} {name} -n {namespace}"
             raise UserError(
-                f"{label} exists in namespace {namespace}: a {kind.name} of the same name cannot run beside it",
+                f"{what} exists in namespace {namespace}: a {kind.name} of the same name cannot run beside it",
                 hint=(f"{deletion}   (the service is down until the new one is ready)", "--name NAME   (another name)"),
             )
 

@@ -106,3 +106,11 @@ def test_the_needed_rights_are_enough(run: Run, api: FakeAPI, name: str) -> None
     # Without pods and addresses nothing is known of how it is.
     assert result.code == (1 if name == "status" else 0), str(result)
     assert ("Unknown" in result.out) == (name == "status"), str(result)
+
+
+def test_other_bounds_of_a_ray_cluster_are_not_those_of_a_ray_service(run: Run, deploy: Deploy) -> None:
+    deploy(*TINY, *KIND)
+    result = run("diff", *TINY, *KIND, "--min-replicas", "2", "--max-replicas", "2")
+    assert (result.code, "maxReplicas: 2" in result.out) == (1, True), str(result)
+    assert "RayService" not in str(result)
+    assert "kubectl patch" not in str(result)

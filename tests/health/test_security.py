@@ -54,8 +54,7 @@ def look(
 ) -> list[Check]:
     workload = next(one for one in objects if one["kind"] in ("RayService", "RayCluster"))
     snapshot = Snapshot(tuple(objects), datetime(2026, 11, 25, tzinfo=UTC), unread=unread)
-    name = workload["metadata"]["name"]
-    return list(security_checks(read_checked_service(snapshot, workload["kind"], name, kuberay, key)))
+    return list(security_checks(read_checked_service(snapshot, workload, kuberay, key)))
 
 
 def by_name(checks: list[Check]) -> dict[str, Check]:

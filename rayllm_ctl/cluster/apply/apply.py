@@ -1,12 +1,13 @@
 """Server-side apply: its result for each object, and conflicts with other field managers.
 
-Conflicts are forced only if the user opted in, and unknown fields are rejected rather than dropped.
+Conflicts are forced only where the user opted in, and unknown fields are rejected rather than dropped.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 from rayllm_ctl.cluster.api.client import Cluster
@@ -25,6 +26,9 @@ _ORDER = (
 )
 """The order of kinds: objects that others need come first; other kinds are workloads and come last."""
 
+KnownObjects = Mapping[tuple[str, str], dict[str, Any] | None]
+"""Objects by kind and name, as they were read; None: there is none."""
+
 _UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"|: \.?([^\s:]+): field not declared in schema')
 _MANAGER = re.compile(r'conflicts? with "(?P<manager>[^"]+)"(?: with subresource "(?P<subresource>[^"]+)")?')
 
@@ -37,21 +41,20 @@ def apply(
     force_conflicts: bool = False,
     field_manager: str = MANAGER,
     unchanged: Mapping[str, int] | None = None,
-    absent: Collection[tuple[str, str]] = (),
+    known: KnownObjects = MappingProxyType({}),
 ) -> Iterator[tuple[Applied, dict[str, Any]]]:
     """Apply `manifests` in the required order; yield the result for each, and the object as stored.
 
     A manifest without a namespace goes to the cluster's default one. dry_run "server": everything is checked, nothing
-    is written. unchanged: by kind, the metadata.generation that an object must still have. absent: kind and name of
-    objects that are known not to exist, and are not read again. Raises ConflictError (another generation, or another
-    manager owns a field that would change) and UserError if the API server rejects an object; objects before the
-    rejected one stay applied, and a second run continues from there.
+    is written. unchanged: by kind, the metadata.generation that an object must still have. known: objects that were
+    read a moment ago, and are not read again. Raises ConflictError (it has another one, or another manager owns a field
+    that would change) and UserError for what the API server rejects; objects before the rejected one stay applied, and
+    a second run continues from there.
     """
     dry = dry_run == "server"
     for manifest in sorted(manifests, key=_rank):
         generation = (unchanged or {}).get(str(manifest.get("kind")))
-        new = (str(manifest.get("kind")), str((manifest.get("metadata") or {}).get("name"))) in absent
-        before, after, created = _patch(cluster, manifest, dry, force_conflicts, field_manager, generation, new)
+        before, after, created = _patch(cluster, manifest, dry, force_conflicts, field_manager, known, generation)
         if created:
             action = "created"
         else:
@@ -66,13 +69,14 @@ def would_apply(
     *,
     force_conflicts: bool = False,
     field_manager: str = MANAGER,
+    known: KnownObjects = MappingProxyType({}),
 ) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any]]]:
     """Each object as stored (None: it does not exist) and after `apply`; nothing is written.
 
-    In the order of `apply`, with the same errors.
+    In the order of `apply`, with the same errors. known: as for `apply`.
     """
     for manifest in sorted(manifests, key=_rank):
-        before, after, _ = _patch(cluster, manifest, True, force_conflicts, field_manager)
+        before, after, _ = _patch(cluster, manifest, True, force_conflicts, field_manager, known)
         yield before, after
 
 
@@ -86,10 +90,10 @@ def _patch(
     dry: bool,
     force_conflicts: bool,
     field_manager: str,
+    known: KnownObjects,
     generation: int | None = None,
-    new: bool = False,
 ) -> tuple[dict[str, Any] | None, dict[str, Any], bool]:
-    """The object before and after the apply of `manifest`, and whether it was created. new: it did not exist before."""
+    """The object before and after the apply of `manifest`, and whether that created it."""
     what = kind_of(manifest)
     metadata = manifest.get("metadata") or {}
     name = str(metadata.get("name") or "")
@@ -100,7 +104,8 @@ def _patch(
     query = [("fieldManager", field_manager), ("fieldValidation", "Strict"), ("force", str(force_conflicts).lower())]
     query += [("dryRun", "All")] if dry else []
     try:
-        before = None if new else _before(cluster, what, name, namespace)
+        key = (what.name, name)
+        before = known[key] if key in known else _before(cluster, what, name, namespace)
         if generation is not None:
             manifest = _only_if(before, manifest, generation, label(what, name, namespace))
         after, created = cluster.patch(

@@ -34,27 +34,24 @@ def delete_service(
     wait: bool = True,
     timeout: float = 300.0,
     ignore_not_found: bool = False,
+    known: dict[str, Any] | None = None,
 ) -> Iterator[Applied | Noted]:
     """Delete service `name`, the objects applied for it, its history; with `wait`, wait until its pods are gone.
 
-    A service that was not applied by rayllm-ctl is deleted as well. Run again after an interruption, it continues to
-    wait. timeout: seconds. Raises NotFoundError if there is nothing to delete (unless ignore_not_found),
-    WaitTimeoutError with the remaining objects and the reasons.
+    A service that was not applied by rayllm-ctl is deleted all the same: it was named. Run again after an interruption,
+    it keeps waiting. timeout: seconds. known: its object, where it was read a moment ago. Raises NotFoundError when
+    there is nothing (unless ignore_not_found), WaitTimeoutError that names what is left and why.
     """
     deadline = time.monotonic() + timeout
     require_rights(cluster, namespace, kind.rights_for("delete").needed)
     left = _ServiceLeftovers(cluster, kind, name, namespace)
-    service = left.service()
+    service = left.service(known)
     history, unread = _history(cluster, name, namespace)
-    learn_other_kinds(
-        cluster, [*filter(None, [service]), *(manifest for revision in history for manifest in revision.manifests)]
-    )
-    applied_objects = inventory(cluster, name, namespace)
-    if applied_objects.unread:
-        yield Noted(
-            f"{applied_objects.unknown(namespace)}: objects that rayllm-ctl applied of these for {name} are not deleted"
-        )
-    entries = _deletion_order(applied_objects.entries, service)
+    learn_other_kinds(cluster, [*filter(None, [service]), *(item for one in history for item in one.manifests)])
+    found = inventory(cluster, name, namespace)
+    if found.unread:
+        yield Noted(f"{found.unknown(namespace)}: objects that rayllm-ctl applied of these for {name} are not deleted")
+    entries = _deletion_order(found.entries, service)
     if unread:
         yield Noted(f"not permitted to {unread}: the history of {name} is not deleted")
     if not entries and not history and not left.pods():
@@ -90,26 +87,26 @@ def _history(cluster: Cluster, name: str, namespace: str) -> tuple[list[Revision
 
 def delete_all(cluster: Cluster, entries: Sequence[Entry], *, background: bool = False) -> Iterator[Applied]:
     """Delete objects, yielding those that existed. UserError if another object has taken a name."""
-    for target in entries:
+    for item in entries:
         try:
-            cluster.delete(target.kind, target.name, target.namespace, uid=target.uid, background=background)
+            cluster.delete(item.kind, item.name, item.namespace, uid=item.uid, background=background)
         except NotFoundError:
             continue
         except ApiError as error:
             if error.status == 409:
                 raise UserError(
-                    f"{target.kind} {target.name} was replaced by another object of this name in the meantime",
+                    f"{item.kind} {item.name} was replaced by another object of this name in the meantime",
                     hint="check this object and run the command again",
                 ) from error
             raise
-        yield Applied(target.kind, target.name, target.namespace, "deleted")
+        yield Applied(item.kind, item.name, item.namespace, "deleted")
 
 
-def _deletion_order(entries: list[Entry], service: Mapping[str, Any] | None) -> list[Entry]:
+def _deletion_order(found: list[Entry], service: Mapping[str, Any] | None) -> list[Entry]:
     if service is None:
-        return entries
+        return found
     first = entry(service)
-    return [first, *(other for other in entries if other.uid != first.uid)]
+    return [first, *(item for item in found if item.uid != first.uid)]
 
 
 class _ServiceLeftovers(Leftovers):
@@ -121,8 +118,8 @@ class _ServiceLeftovers(Leftovers):
         self._seen: dict[str, dict[str, Any]] = {}
         self._cleaned: set[str] = set()
 
-    def service(self) -> dict[str, Any] | None:
-        service = find(self.cluster, self.kind, self.name, self.namespace)
+    def service(self, known: dict[str, Any] | None) -> dict[str, Any] | None:
+        service = find(self.cluster, self.kind, self.name, self.namespace) if known is None else known
         if service is not None and self.kind.is_cluster:
             self._seen[self.name] = service
         self.ray_clusters()
@@ -131,9 +128,9 @@ class _ServiceLeftovers(Leftovers):
     def ray_clusters(self) -> list[dict[str, Any]]:
         if self.kind.is_cluster:
             return []
-        ray_clusters = self.cluster.list("RayCluster", self.namespace, label_selector=self.kind.made_for(self.name))
-        self._seen |= {ray_cluster["metadata"]["name"]: ray_cluster for ray_cluster in ray_clusters}
-        return ray_clusters
+        found = self.cluster.list("RayCluster", self.namespace, label_selector=self.kind.made_for(self.name))
+        self._seen |= {item["metadata"]["name"]: item for item in found}
+        return found
 
     def parts(self) -> list[dict[str, Any]]:
         return [*self.ray_clusters(), *self.pods()]
@@ -178,15 +175,12 @@ class _ServiceLeftovers(Leftovers):
         """Whether KubeRay has to run such a pod. Then dependents must not be deleted first: the garbage collector would
         delete the service account that the pod needs, and KubeRay would wait for the pod without success.
         """
-        return any(
-            kuberay.REDIS_FINALIZER in ray_cluster["metadata"].get("finalizers", ())
-            for ray_cluster in self._seen.values()
-        )
+        return any(kuberay.REDIS_FINALIZER in item["metadata"].get("finalizers", ()) for item in self._seen.values())
 
     def final_notes(self) -> Iterator[str]:
         """Notes on RayClusters without such a pod: KubeRay gives up after some minutes."""
-        for name, ray_cluster in self._seen.items():
-            if name not in self._cleaned and kuberay.REDIS_FINALIZER in ray_cluster["metadata"].get("finalizers", ()):
+        for name, item in self._seen.items():
+            if name not in self._cleaned and kuberay.REDIS_FINALIZER in item["metadata"].get("finalizers", ()):
                 job = f"the Job that clears the Redis of RayCluster {name}"
                 yield f"KubeRay did not run {job}: {self._data_remains(name)}"
 
@@ -197,7 +191,7 @@ class _ServiceLeftovers(Leftovers):
         )
 
 
-def _cluster_of(pod: Mapping[str, Any]) -> str | None:
+def _cluster_of(item: Mapping[str, Any]) -> str | None:
     """The RayCluster of a pod."""
-    name: str | None = (pod["metadata"].get("labels") or {}).get(kuberay.CLUSTER)
+    name: str | None = (item["metadata"].get("labels") or {}).get(kuberay.CLUSTER)
     return name

@@ -3,6 +3,7 @@
 Without API keys the gateway is asked (GET /queue). With keys it answers only clients with a key, and the API server's
 proxy does not forward one: then Serve's controller is asked, which counts the requests of each deployment for
 autoscaling and exports them on the head (ray_serve_autoscaling_total_requests, Ray 2.60,
+
 ray/serve/_private/autoscaling_state.py).
 Those figures are averages of its look-back period and up to ten seconds old; what exceeds the capacity of the running
 replicas waits.

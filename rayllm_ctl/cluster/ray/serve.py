@@ -7,6 +7,7 @@ dashboard can read.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.cluster.api.errors import (
@@ -59,12 +60,17 @@ def read_state(dashboard: Dashboard, *, started: bool = True) -> ServeState:
 
     started: Serve has run there, so a response without its controller is not conclusive.
     """
-    state = read_serve(_answer(dashboard))
-    if state.error:
-        raise UserError(state.error)
-    if started and state.no_controller:
+    return known_state(_answer(dashboard), started=started)
+
+
+def known_state(answer: Mapping[str, Any], *, started: bool = True) -> ServeState:
+    """The same for an answer that is there already."""
+    found = read_serve(answer)
+    if found.error:
+        raise UserError(found.error)
+    if started and found.no_controller:
         raise UserError(NO_CONTROLLER)
-    return state
+    return found
 
 
 def _answer(dashboard: Dashboard) -> dict[str, Any]:
@@ -88,11 +94,7 @@ def failed_replica_logs(dashboard: Dashboard, serve: ServeState, tasks: Tasks) -
     During a slow retry, also Serve's records of the last try: "<head>/controller-<app>.<deployment>.log".
     Empty if nothing has failed. Unreadable logs are skipped.
     """
-    failed = [
-        deployment
-        for deployment in serve.deployments
-        if deployment.status in _FAILED or _RETRYING in deployment.message or _is_slow(deployment)
-    ]
+    failed = [one for one in serve.deployments if one.status in _FAILED or _RETRYING in one.message or _is_slow(one)]
     if not failed:
         return {}
     actors = _recent(failed)
@@ -107,14 +109,14 @@ def failed_replica_logs(dashboard: Dashboard, serve: ServeState, tasks: Tasks) -
     read = {
         name: [tasks.submit(_log, dashboard, actor, suffix) for suffix in _SUFFIXES] for name, actor in wanted.items()
     }
-    texts = {name: "".join(tail.result() for tail in parts) for name, parts in read.items()}
+    texts = {name: "".join(part.result() for part in parts) for name, parts in read.items()}
     return {name: text for name, text in texts.items() if text} | said.result()
 
 
 def _said_before(dashboard: Dashboard, controller: Controller, failed: list[Deployment]) -> dict[str, str]:
     """Log records of Serve's controller on the last failed replica of each deployment whose message is about the next
     one: a constructor's exception is in no log of the replica."""
-    slow = [deployment for deployment in failed if _is_slow(deployment)]
+    slow = [one for one in failed if _is_slow(one)]
     file = controller.log_file.lstrip("/")
     if not slow or not file:
         return {}
@@ -123,12 +125,12 @@ def _said_before(dashboard: Dashboard, controller: Controller, failed: list[Depl
         log = dashboard.text("/api/v0/logs/file", query=query, doing="read the log of Serve's controller")
     except UserError:
         return {}
-    records = {}
-    for deployment in slow:
-        texts = re.findall(_EXCEPTION.format(re.escape(deployment.name), re.escape(deployment.app)), log, re.S | re.M)
+    found = {}
+    for one in slow:
+        texts = re.findall(_EXCEPTION.format(re.escape(one.name), re.escape(one.app)), log, re.S | re.M)
         if texts:
-            records[f"{controller.pod or 'head'}/{controller_log(deployment.app, deployment.name)}"] = texts[-1]
-    return records
+            found[f"{controller.pod or 'head'}/{controller_log(one.app, one.name)}"] = texts[-1]
+    return found
 
 
 def _is_slow(deployment: Deployment) -> bool:
@@ -137,18 +139,14 @@ def _is_slow(deployment: Deployment) -> bool:
 
 
 def _recent(failed: list[Deployment]) -> list[tuple[str, str, str, str]]:
-    logs = []
-    for deployment in failed:
+    found = []
+    for one in failed:
         # If a deployment does not start, live actors are the next try; if it is unhealthy, they are the unhealthy ones.
-        sick = deployment.status == "UNHEALTHY" and not deployment.lost
-        known = [
-            replica
-            for replica in (*deployment.dead, *(deployment.replicas if sick or not deployment.dead else ()))
-            if replica.actor
-        ]
+        sick = one.status == "UNHEALTHY" and not one.lost
+        known = [replica for replica in (*one.dead, *(one.replicas if sick or not one.dead else ())) if replica.actor]
         known.sort(key=lambda replica: replica.started.timestamp() if replica.started else 0.0)
-        logs += [(deployment.app, deployment.name, replica.actor, replica.node) for replica in known[-_PER_DEPLOYMENT:]]
-    return logs
+        found += [(one.app, one.name, replica.actor, replica.node) for replica in known[-_PER_DEPLOYMENT:]]
+    return found
 
 
 def _dead(dashboard: Dashboard, failed: list[Deployment]) -> list[tuple[str, str, str, str]]:
@@ -158,18 +156,13 @@ def _dead(dashboard: Dashboard, failed: list[Deployment]) -> list[tuple[str, str
     except UserError:
         return []
     rows = ((answer.get("data") or {}).get("result") or {}).get("result") or []
-    actors = []
-    for deployment in failed:
-        mine = [
-            row
-            for row in rows
-            if str(row.get("name", "")).startswith(f"SERVE_REPLICA::{deployment.app}#{deployment.name}#")
+    found = []
+    for one in failed:
+        mine = [row for row in rows if str(row.get("name", "")).startswith(f"SERVE_REPLICA::{one.app}#{one.name}#")]
+        found += [
+            (one.app, one.name, str(row["actor_id"]), str(row.get("node_id") or "")) for row in mine[-_PER_DEPLOYMENT:]
         ]
-        actors += [
-            (deployment.app, deployment.name, str(row["actor_id"]), str(row.get("node_id") or ""))
-            for row in mine[-_PER_DEPLOYMENT:]
-        ]
-    return actors
+    return found
 
 
 def _log(dashboard: Dashboard, actor: str, suffix: str) -> str:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError, api_error, read_status
 from rayllm_ctl.cluster.api.service_proxy import cleaned
+from rayllm_ctl.cluster.ray.active import active_cluster
 from rayllm_ctl.cluster.ray.dashboard import Dashboard, dashboard_of
-from rayllm_ctl.cluster.ray.serve import read_state
+from rayllm_ctl.cluster.ray.serve import known_state, read_state
 from rayllm_ctl.cluster.ray.serve import unread as why_unread
 from rayllm_ctl.cluster.snapshot.container_logs import open_log
 from rayllm_ctl.errors import UserError
@@ -78,8 +80,8 @@ def pods_of(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -
     """The pods of the RayClusters that a service's status names, by name."""
     metadata = workload["metadata"]
     selector = kuberay.part_of(kind.clusters_of(workload))
-    pods = cluster.list("Pod", metadata["namespace"], label_selector=selector) if selector else []
-    return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
+    found = cluster.list("Pod", metadata["namespace"], label_selector=selector) if selector else []
+    return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
 
 def operator_pods(cluster: Cluster) -> list[dict[str, Any]]:
@@ -93,13 +95,14 @@ def of_containers(cluster: Cluster, pods: Iterable[LogPod]) -> list[LogSource]:
 
 
 def of_replicas(
-    cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any], what: Literal["serve", "engine"]
-) -> Found:
-    """The logs of Serve's current replicas by pod: Serve's own logs, or those of the engines.
+    cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any], *what: Literal["serve", "engine"],
+    answers: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> Found:  # fmt: skip
+    """The logs of the replicas that Serve has now, by pod: Serve's of each, what the engines print, or both.
 
-    Raises UserError if the user may not ask Serve.
+    answers: what Serve has just said, by RayCluster. Raises UserError if the user may not ask Serve.
     """
-    sources: list[LogSource] = []
+    found: list[LogSource] = []
     read: set[str] = set()
     unread: dict[str, str] = {}
     for name in kind.clusters_of(workload):
@@ -108,7 +111,9 @@ def of_replicas(
         except NotFoundError:
             continue  # deleted since the service's status was read
         try:
-            state = read_state(dashboard, started=False)
+            started = name == active_cluster(workload)
+            known = answers.get(name)
+            state = read_state(dashboard, started=started) if known is None else known_state(known, started=started)
         except UserError as error:
             unread[name] = f"Serve state of RayCluster {name} could not be read: {why_unread(error)}"
             if isinstance(error, ForbiddenError):
@@ -116,19 +121,14 @@ def of_replicas(
             continue
         read.add(name)
         # Replicas without an actor have no log yet.
-        replicas = [
-            (deployment.name, replica)
-            for deployment in state.deployments
-            for replica in deployment.replicas
-            if replica.actor
-        ]
-        if what == "serve":
-            sources += [_of_serve(dashboard, name, replica) for _, replica in replicas]
-        else:
+        replicas = [(one.name, replica) for one in state.deployments for replica in one.replicas if replica.actor]
+        if "serve" in what:
+            found += [_of_serve(dashboard, name, replica) for _, replica in replicas]
+        if "engine" in what:
             engines = [replica for deployment, replica in replicas if deployment.startswith(ENGINE_DEPLOYMENT)]
             chosen = engines or [replica for _, replica in replicas]
-            sources += [_of_actor(dashboard, name, replica, suffix) for replica in chosen for suffix in ("out", "err")]
-    return Found(sorted(sources, key=lambda source: source.pod), frozenset(read), unread)
+            found += [_of_actor(dashboard, name, replica, suffix) for replica in chosen for suffix in ("out", "err")]
+    return Found(sorted(found, key=lambda source: source.pod), frozenset(read), unread)
 
 
 def _of_container(cluster: Cluster, pod: LogPod) -> LogSource:
@@ -136,7 +136,7 @@ def _of_container(cluster: Cluster, pod: LogPod) -> LogSource:
     name, namespace = str(metadata["name"]), str(metadata["namespace"])
     container = str(pod["spec"]["containers"][0]["name"])
     told = (pod.get("status") or {}).get("containerStatuses") or ()
-    status: Mapping[str, Any] = next((entry for entry in told if entry.get("name") == container), {})
+    status: Mapping[str, Any] = next((one for one in told if one.get("name") == container), {})
 
     def read(how: Reading) -> AbstractContextManager[BaseHTTPResponse]:
         return open_log(

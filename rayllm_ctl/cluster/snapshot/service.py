@@ -35,12 +35,16 @@ RECENT_SECONDS = 5.0
 """How long unwatched data is considered current after a change of other objects."""
 
 
-def collect(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Snapshot:
+def collect(
+    cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, known: dict[str, Any] | None = None
+) -> Snapshot:
     """A current Snapshot of a service. If it does not exist, the Snapshot has no object of it.
+
+    known: the service's own object, where it was read a moment ago.
 
     Raises UserError when objects of the kind cannot be read at all: no such right, no KubeRay, no API server.
     """
-    return Collector(cluster, kind, name, namespace).collect()
+    return Collector(cluster, kind, name, namespace, known=known).collect()
 
 
 class Collector(SnapshotCollector):
@@ -49,7 +53,8 @@ class Collector(SnapshotCollector):
     following: read nothing about other services. A single Snapshot lists all events of the namespace, including those
     of deleted pods; a follower has seen those pods and remembers their names.
     watch: receives the subscriptions, and then has the objects that need not be requested.
-    around: by kind, the operator's Deployments and the namespace, if they were just read.
+    around: by kind, the operator's Deployments and the namespace, if they were just read. known: the
+    service's own object, likewise.
     """
 
     def __init__(
@@ -62,9 +67,11 @@ class Collector(SnapshotCollector):
         following: bool = False,
         watch: Watch | None = None,
         around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
+        known: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(cluster, name, namespace, around)
         self.kind = kind
+        self._known = known
         self._following = following
         self._watch = watch
         self._seen_clusters: frozenset[str] = frozenset()
@@ -86,7 +93,7 @@ class Collector(SnapshotCollector):
             if answers is None:
                 answers = self._serve_states(tasks, owned, pods)
             rest = [*others, *around.result()]
-            rest += [item for future in nodes for item in future.result()]
+            rest += [item for part in nodes for item in part.result()]
             rest += exposure.result() if exposure else []
             waiting = tasks.submit(self._queue, owned, answers)
             logs = self._logs(tasks, owned, pods, answers, around.result())
@@ -106,33 +113,33 @@ class Collector(SnapshotCollector):
         if self._watch is None or self._last is None or time.monotonic() - self._last[0] > RECENT_SECONDS:
             return None
         _, last, rest = self._last
-        watched = {subscription.kind: self._watch.objects(subscription) for subscription in self.subscriptions()}
-        current = {kind: items for kind, items in watched.items() if items is not None}
-        if len(current) < len(watched) or "Pod" not in current:
+        watched = {one.kind: self._watch.objects(one) for one in self.subscriptions()}
+        found = {kind: items for kind, items in watched.items() if items is not None}
+        if len(found) < len(watched) or "Pod" not in found:
             return None
-        workload = next(iter(current[self.kind.name]), None)
-        owned = self._owned_by(workload, current[kuberay.RAY_CLUSTER])
+        workload = next(iter(found[self.kind.name]), None)
+        owned = self._owned_by(workload, found[kuberay.RAY_CLUSTER])
         if owned.cluster_names != self._seen_clusters:
             return None
         with Tasks() as tasks:
-            answers = self._serve_states(tasks, owned, current["Pod"])
-        objects = [*_workload_and_clusters(owned), *current["Pod"], *current["EndpointSlice"], *rest]
+            answers = self._serve_states(tasks, owned, found["Pod"])
+        objects = [*_workload_and_clusters(owned), *found["Pod"], *found["EndpointSlice"], *rest]
         return self._snapshot(objects, answers, last.logs, last.queue)
 
     def _namesakes(self) -> Objects:
         """The services of the namespace, for a suggestion."""
-        return [service for service in self._list(self.kind.name) if self.kind.is_service(service)]
+        return [item for item in self._list(self.kind.name) if self.kind.is_service(item)]
 
     def subscriptions(self) -> list[Subscription]:
         """The subscriptions for changes of this service only, as far as its parts are known."""
-        subscriptions = [
+        found = [
             Subscription(self.kind.name, field_selector=f"metadata.name={self._name}"),
             Subscription("EndpointSlice", label_selector=self._endpoints),
         ]
         if not self.kind.is_cluster:
-            subscriptions.append(Subscription(kuberay.RAY_CLUSTER, label_selector=self.kind.made_for(self._name)))
+            found.append(Subscription(kuberay.RAY_CLUSTER, label_selector=self.kind.made_for(self._name)))
         pods = kuberay.part_of(self._seen_clusters)
-        return [*subscriptions, Subscription("Pod", label_selector=pods)] if pods else subscriptions
+        return [*found, Subscription("Pod", label_selector=pods)] if pods else found
 
     def _follow(self) -> None:
         if self._watch is not None:
@@ -148,7 +155,8 @@ class Collector(SnapshotCollector):
         if self._watch is not None:
             self._watch.objects(self.subscriptions()[0])  # A response is at least as new.
         made = None if kind.is_cluster else tasks.submit(self._list, kuberay.RAY_CLUSTER, kind.made_for(self._name))
-        workload = find(self._cluster, kind, self._name, self._namespace)
+        known, self._known = self._known, None  # it is as old as this collector
+        workload = find(self._cluster, kind, self._name, self._namespace) if known is None else known
         owned = self._owned_by(workload, made.result() if made else [])
         if self._following:
             self._seen_clusters = owned.cluster_names
@@ -176,8 +184,8 @@ class Collector(SnapshotCollector):
             events = self._events.ask(tasks, named, pods)
         if events is None:
             events = tasks.map(lambda _: self._events_of_namespace(owned), (None,))
-        around = [item for future in listed for item in future.result()]
-        return pods, endpoints.result(), [*around, *(item for listed_events in events for item in listed_events)]
+        found = [item for future in listed for item in future.result()]
+        return pods, endpoints.result(), [*found, *(item for part in events for item in part)]
 
     def _pods(self, owned: OwnedResources) -> Objects:
         if owned.alive or self._seen_clusters:
@@ -188,12 +196,12 @@ class Collector(SnapshotCollector):
 
     def _events_of_namespace(self, owned: OwnedResources) -> Objects:
         """Events as the core API shows them: it has those written through events.k8s.io as well."""
-        events = []
+        found = []
         for event in self._list("Event"):
             about = event.get("involvedObject") or {}
             if about.get("kind") == "PersistentVolumeClaim" or owned.concerns(str(about.get("name", ""))):
-                events.append(event)
-        return events
+                found.append(event)
+        return found
 
     def _events_of(self, subject: str) -> Objects:
         return self._list("Event", "", f"involvedObject.name={subject}")
@@ -214,8 +222,8 @@ class Collector(SnapshotCollector):
         if source is None:
             return {}
         look = partial(self._reader.attempt, source.read, "the queue")
-        figures = self._keep("queue", look) if source.slow else look()
-        return next(iter(figures), {})
+        found = self._keep("queue", look) if source.slow else look()
+        return next(iter(found), {})
 
     def _logs(
         self,
@@ -226,17 +234,17 @@ class Collector(SnapshotCollector):
         surroundings: Objects,
     ) -> dict[str, str]:
         found: dict[str, str] = {}
-        for ray_cluster in owned.clusters:
-            answer = answers.get(ray_cluster["metadata"]["name"])
+        for item in owned.clusters:
+            answer = answers.get(item["metadata"]["name"])
             if answer:
                 with suppress(UserError):  # noted with Serve's state
-                    found |= serve.failed_replica_logs(self._serve.dashboard(ray_cluster), read_serve(answer), tasks)
+                    found |= serve.failed_replica_logs(self._serve.dashboard(item), read_serve(answer), tasks)
         found |= failed_logs(self._reader, pods, tasks)
         if self.kind.is_cluster:
             found |= whole_logs(self._reader, [pod for pod in pods if _is_starting(pod)], tasks)
         if _overlooked(owned.workload):
             # The operator may not have had time yet. Few users may read its log, in another namespace.
-            operator = [pod for pod in surroundings if pod["kind"] == "Pod"]
+            operator = [item for item in surroundings if item["kind"] == "Pod"]
             found |= whole_logs(self._reader, operator, tasks, whose="")
         return found
 

@@ -72,7 +72,7 @@ class CheckedService:
         return ".".join(cluster_path(self.kind))
 
     def of_kind(self, *kinds: str) -> list[Object]:
-        return [item for item in self.snapshot.objects if fields.kind(item) in kinds]
+        return self.snapshot.of_kind(*kinds)
 
     def unread(self, kind: str) -> bool:
         """Whether there may be objects of a kind that could not be read."""
@@ -86,21 +86,18 @@ class CheckedService:
 
 
 def read_checked_service(
-    snapshot: Snapshot, kind: str, name: str, kuberay_version: str | None, key_required: bool | None
+    snapshot: Snapshot, workload: Object, kuberay_version: str | None, key_required: bool | None
 ) -> CheckedService:
-    """The service `name`, an object of `kind` in the Snapshot."""
-    found = [item for item in snapshot.objects if (fields.kind(item), fields.name(item)) == (kind, name)]
-    workload = found[0]
+    """The service whose object is `workload`. snapshot: what there is of it."""
     clusters = tuple(
-        item for item in snapshot.objects
-        if fields.kind(item) == kuberay.RAY_CLUSTER and fields.deleted(item) is None
+        item for item in snapshot.of_kind(kuberay.RAY_CLUSTER) if fields.deleted(item) is None
     )  # fmt: skip
     if not clusters:
         spec = cluster_spec(workload)
-        clusters = ({"kind": kuberay.RAY_CLUSTER, "metadata": {"name": name}, "spec": spec},)
-    pods = [item for item in snapshot.objects if fields.kind(item) == "Pod"]
+        clusters = ({"kind": kuberay.RAY_CLUSTER, "metadata": {"name": fields.name(workload)}, "spec": spec},)
+    pods = snapshot.of_kind("Pod")
     members = tuple(member for one in clusters for member in _members(one, pods, several=len(clusters) > 1))
-    return CheckedService(kind, workload, clusters, members, snapshot, kuberay_version, key_required)
+    return CheckedService(fields.kind(workload), workload, clusters, members, snapshot, kuberay_version, key_required)
 
 
 def _members(cluster: Object, pods: list[Object], *, several: bool) -> Iterator[Member]:

@@ -33,6 +33,13 @@ RESTARTER = "rayllm-ctl-restart"
 SUSPENDER = "rayllm-ctl-suspend"
 """Field manager of the field that suspends a service: the next deploy leaves it suspended."""
 
+UNRECORDED = "rayllm.io/unrecorded-kinds"
+"""Annotation of the object of a service: kinds of objects that were applied with it, and that its history does not name
+because the revision could not be written."""
+
+HISTORIAN = "rayllm-ctl-history"
+"""Field manager of UNRECORDED: the next deploy leaves it as it is until a revision is written."""
+
 BATCH = "rayllm.io/batch"
 """Label of all objects and pods of a batch job: its name. A service of the same name is none of them."""
 

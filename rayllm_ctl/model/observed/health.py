@@ -136,3 +136,15 @@ class Snapshot:
     notes: tuple[str, ...] = ()
     unread: frozenset[str] = frozenset()
     queue: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_kind(self, *kinds: str) -> list[Object]:
+        """The objects of these kinds, in their order here."""
+        return [item for item in self.objects if item.get("kind") in kinds]
+
+    def find(self, kind: str, name: str, namespace: str = "") -> Object | None:
+        """The object of a kind and name. namespace: where it is; empty: the first in any."""
+        for item in self.of_kind(kind):
+            metadata = item.get("metadata") or {}
+            if metadata.get("name") == name and namespace in ("", metadata.get("namespace")):
+                return item
+        return None

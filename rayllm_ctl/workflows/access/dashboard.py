@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.forward.dashboard import Forwarder
-from rayllm_ctl.cluster.lookup.services import require
 from rayllm_ctl.cluster.ray.dashboard import dashboard_of
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import RAY_SERVICE
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import require_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -23,10 +22,9 @@ def forwarder(cluster: Cluster, name: str, namespace: str, port: int) -> Forward
     During an upgrade it is that of the RayCluster that serves. Raises UserError while there is no RayCluster or its
     dashboard does not answer, NotFoundError with the nearest name if there is no such service.
     """
-    with explained(cluster, namespace, RAY_SERVICE.rights_for("dashboard")):
-        kind = kind_of(cluster, name, namespace)
+    kind, item = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("dashboard"))
     with explained(cluster, namespace, kind.rights_for("dashboard")):
-        clusters = kind.clusters_of(require(cluster, kind, name, namespace))
+        clusters = kind.clusters_of(item)
         if not clusters:
             raise UserError(
                 f"service {namespace}/{name} has no RayCluster yet", hint=f"rayllm-ctl status {name} -n {namespace}"

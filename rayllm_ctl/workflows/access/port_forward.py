@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.forward.listener import listen_on_loopback
-from rayllm_ctl.cluster.lookup.services import require
 from rayllm_ctl.cluster.ray.gateway import gateway_of
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.kube.labels import MODEL
 from rayllm_ctl.serveconfig.routes import ServeRoutes, routes_of
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import require_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -52,7 +51,7 @@ class LocalPort:
     def applications(self) -> Mapping[str, str]:
         """The URL of each of its applications, by their names."""
         urls = self._routes.urls("127.0.0.1", self.port)
-        return dict(zip((route.application for route in self._routes.routes), urls, strict=True))
+        return dict(zip((one.application for one in self._routes.routes), urls, strict=True))
 
     @property
     def _routes(self) -> ServeRoutes:
@@ -69,13 +68,11 @@ def forward_api(
     the service has no ready pod, UsageError if the port is in use, NotFoundError with the nearest name if there is no
     such service.
     """
-    with explained(cluster, namespace, RAY_SERVICE.rights_for("port-forward")):
-        kind = kind_of(cluster, name, namespace)
+    kind, item = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("port-forward"))
     with explained(cluster, namespace, kind.rights_for("port-forward")):
-        stored = require(cluster, kind, name, namespace)
         service = kind.serve_service(name)
         with listen_on_loopback(cluster, namespace, service, port, report) as number:
-            yield LocalPort(number, service, stored)
+            yield LocalPort(number, service, item)
 
 
 def how_it_answers(local: LocalPort) -> str:
@@ -95,7 +92,7 @@ def how_it_answers(local: LocalPort) -> str:
         gateway = gateway_of(local.item)
         return f'{_listed(gateway.models if gateway else ())}; requires an API key ("Authorization: Bearer KEY")'
     try:
-        models = tuple(str(model["id"]) for model in json.loads(body)["data"])
+        models = tuple(str(one["id"]) for one in json.loads(body)["data"])
     except (ValueError, TypeError, KeyError):
         return f"{asked} was answered with {answer.status} and lists no models"
     return _listed(models)

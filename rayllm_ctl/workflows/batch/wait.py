@@ -66,7 +66,7 @@ def wait_for_job(
         # Cleared before reading: a change during the read triggers the next one.
         changes.follow(collector.subscriptions())
         snapshot = collector.collect()
-        live = next((o for o in snapshot.objects if o["kind"] == "RayJob" and o["metadata"]["name"] == name), None)
+        live = snapshot.find("RayJob", name)
         if live is None and not known:
             raise no_such_job(cluster, name, namespace)
         if live is not None and live["metadata"]["uid"] != (known or live["metadata"]["uid"]):

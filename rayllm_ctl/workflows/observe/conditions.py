@@ -12,11 +12,11 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Noted, Observed
-from rayllm_ctl.model.kube.kuberay import ORIGIN_NAME
+from rayllm_ctl.model.kube.kuberay import ORIGIN_NAME, RAY_CLUSTER
 from rayllm_ctl.model.observed.external import Reach, format_external
 from rayllm_ctl.model.observed.health import Health, State
 from rayllm_ctl.workflows.observe.wait import Look, looks_at, raise_if_terminal, stop_if_suspended, timed_out
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -71,8 +71,8 @@ def replicas(count: int) -> Condition:
             return is_ready(health) and _verified(health) == 0
         return health.endpoints > 0 and _verified(health) >= count
 
-    wanted = f"{count:,} replica{'' if count == 1 else 's'}"
-    return Condition(holds, f"has {wanted}", f"does not have {wanted}", count)
+    what = f"{count:,} replica{'' if count == 1 else 's'}"
+    return Condition(holds, f"has {what}", f"does not have {what}", count)
 
 
 def _verified(health: Health) -> int:
@@ -120,7 +120,7 @@ def _lacking(health: Health | None) -> Iterator[str]:
     if health is None:
         return
     yield from health.notes
-    yield from (format_external(address) for address in health.external if address.state is not Reach.READY)
+    yield from (format_external(one) for one in health.external if one.state is not Reach.READY)
 
 
 def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> tuple[bool, str]:
@@ -129,20 +129,16 @@ def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> tuple[b
     """
     if seen.health.state is not State.NOT_FOUND:
         return True, ""
-    labels = (
-        ray_cluster["metadata"].get("labels") or {}
-        for ray_cluster in seen.snapshot.objects
-        if ray_cluster["kind"] == "RayCluster"
-    )
-    if any(of_cluster.get(ORIGIN_NAME) == name for of_cluster in labels):
+    labels = (item["metadata"].get("labels") or {} for item in seen.snapshot.of_kind(RAY_CLUSTER))
+    if any(one.get(ORIGIN_NAME) == name for one in labels):
         return True, ""
-    applied = inventory(cluster, name, namespace)
-    return bool(applied.objects), applied.unknown(namespace)
+    found = inventory(cluster, name, namespace)
+    return bool(found.objects), found.unknown(namespace)
 
 
 def _must_exist(cluster: Cluster, name: str, namespace: str, health: Health, *, known: bool) -> None:
     if health.state is State.NOT_FOUND and not known:
-        raise not_found(cluster, kind_of(cluster, name, namespace), name, namespace)
+        raise not_found(cluster, find_service(cluster, name, namespace)[0], name, namespace)
     if health.state in (State.NOT_FOUND, State.DELETING):
         raise UserError(
             f"{name} was deleted" + (" while wait was waiting for it" if known else ""),

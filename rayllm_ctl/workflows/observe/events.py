@@ -19,7 +19,7 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed.health import Cause, Object, Snapshot, State
 from rayllm_ctl.model.observed.service_events import ServiceEvent
 from rayllm_ctl.model.workload import WorkloadKind
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -55,7 +55,7 @@ def follow_events(cluster: Cluster, name: str, namespace: str) -> Iterator[list[
     with explained(cluster, namespace, RAY_SERVICE.rights_for("events")):
         seen = _look(cluster, name, namespace)
         yield explained_events(seen.events, seen.causes)
-        told = {_uid(event): _version(event) for event in seen.events}
+        told = {_uid(item): _version(item) for item in seen.events}
         collector = Collector(cluster, seen.kind, name, namespace, following=True)
         with Watch(cluster, namespace) as changes:
             changes.follow([Subscription("Event")])
@@ -63,40 +63,36 @@ def follow_events(cluster: Cluster, name: str, namespace: str) -> Iterator[list[
                 changes.wait(WAIT_SECONDS)
                 new = []
                 for change in changes.drain():
-                    changed = change.object
-                    if (
-                        change.type == "DELETED"
-                        or told.get(_uid(changed)) == _version(changed)
-                        or not _concerns(seen, changed)
-                    ):
+                    item = change.object
+                    if change.type == "DELETED" or told.get(_uid(item)) == _version(item) or not _concerns(seen, item):
                         continue
-                    told[_uid(changed)] = _version(changed)
-                    new.append(changed)
+                    told[_uid(item)] = _version(item)
+                    new.append(item)
                 if new:
-                    warned = any(event.get("type") == "Warning" for event in new)
+                    warned = any(item.get("type") == "Warning" for item in new)
                     causes = _causes(collector, name, namespace) if warned else ()
                     yield explained_events(new, causes)
 
 
 def _look(cluster: Cluster, name: str, namespace: str) -> _Seen:
-    kind = kind_of(cluster, name, namespace)
-    snapshot = collect(cluster, kind, name, namespace)
+    kind, item = find_service(cluster, name, namespace)
+    snapshot = collect(cluster, kind, name, namespace, item)
     if "Event" in snapshot.unread:
         require_rights(cluster, namespace, kind.rights_for("events").needed)
         raise UserError(next(note for note in snapshot.notes if note.startswith("events ")))
     health = kind.diagnose(snapshot, name, namespace)
-    clusters = tuple(dict(ray_cluster) for ray_cluster in snapshot.objects if _is_made_for(ray_cluster, name))
+    clusters = tuple(dict(item) for item in snapshot.of_kind(kuberay.RAY_CLUSTER) if _is_made_for(item, name))
     owned = OwnedResources(name, clusters, None, is_cluster=kind.is_cluster)
     mine = _Seen(kind, (), health.causes, owned, _claims(snapshot))
-    events = tuple(event for event in snapshot.objects if event["kind"] == "Event" and _concerns(mine, event))
+    events = tuple(item for item in snapshot.of_kind("Event") if _concerns(mine, item))
     if health.state is State.NOT_FOUND and not events:
         raise not_found(cluster, kind, name, namespace)
     return _Seen(kind, events, health.causes, owned, mine.claims)
 
 
-def _is_made_for(ray_cluster: Object, name: str) -> bool:
-    labels = ray_cluster["metadata"].get("labels") or {}
-    return ray_cluster["kind"] == kuberay.RAY_CLUSTER and labels.get(kuberay.ORIGIN_NAME) == name
+def _is_made_for(item: Object, name: str) -> bool:
+    labels = item["metadata"].get("labels") or {}
+    return bool(labels.get(kuberay.ORIGIN_NAME) == name)
 
 
 def _causes(collector: Any, name: str, namespace: str) -> tuple[Cause, ...]:
@@ -108,8 +104,8 @@ def _causes(collector: Any, name: str, namespace: str) -> tuple[Cause, ...]:
     return causes
 
 
-def _concerns(seen: _Seen, event: Object) -> bool:
-    about = event.get("involvedObject") or {}
+def _concerns(seen: _Seen, item: Object) -> bool:
+    about = item.get("involvedObject") or {}
     if about.get("kind") == "PersistentVolumeClaim":
         return about.get("name") in seen.claims
     return seen.owned.concerns(str(about.get("name", "")))
@@ -119,9 +115,8 @@ def _claims(snapshot: Snapshot) -> frozenset[str]:
     """The claims that the service's pods mount or will mount."""
     return frozenset(
         claim
-        for owner in snapshot.objects
-        if owner["kind"] in ("RayService", kuberay.RAY_CLUSTER, "Pod")
-        for claim in _claim_names(owner.get("spec"))
+        for item in snapshot.of_kind("RayService", kuberay.RAY_CLUSTER, "Pod")
+        for claim in _claim_names(item.get("spec"))
     )
 
 
@@ -129,16 +124,16 @@ def _claim_names(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         if isinstance(value.get("claimName"), str):
             yield value["claimName"]
-        for inner in value.values():
-            yield from _claim_names(inner)
+        for part in value.values():
+            yield from _claim_names(part)
     elif isinstance(value, list):
-        for inner in value:
-            yield from _claim_names(inner)
+        for part in value:
+            yield from _claim_names(part)
 
 
-def _uid(event: Object) -> str:
-    return str(event["metadata"].get("uid"))
+def _uid(item: Object) -> str:
+    return str(item["metadata"].get("uid"))
 
 
-def _version(event: Object) -> str:
-    return str(event["metadata"].get("resourceVersion"))
+def _version(item: Object) -> str:
+    return str(item["metadata"].get("resourceVersion"))

@@ -12,7 +12,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.observed.health import Health, State
 from rayllm_ctl.workflows.observe.bundle.read import namespace_of, open_bundle, read_bundle
-from rayllm_ctl.workflows.services import kind_in, kind_of
+from rayllm_ctl.workflows.services import find_service, kind_in
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -34,9 +34,9 @@ class ServiceRow:
 def one_service(cluster: Cluster, name: str, namespace: str) -> ServiceRow:
     """The health of one service; state NotFound if there is none."""
     with explained(cluster, namespace, RAY_SERVICE.rights_for("status")):
-        kind = kind_of(cluster, name, namespace)
+        kind, item = find_service(cluster, name, namespace)
     with explained(cluster, namespace, kind.rights_for("status")):
-        health = kind.diagnose(collect(cluster, kind, name, namespace), name, namespace)
+        health = kind.diagnose(collect(cluster, kind, name, namespace, item), name, namespace)
     return ServiceRow(name, namespace, health, kind.name)
 
 

@@ -14,7 +14,7 @@ from rayllm_ctl.cluster.ray.top_sample import RayServiceReplicas, ray_cluster_re
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.observed.top import LoadMeter, ServiceLoad, ServiceLook
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -77,7 +77,7 @@ class _Service:
         self._interval = interval
         self._cluster, self._name, self._namespace = cluster, name, namespace
         with explained(cluster, namespace, RAY_SERVICE.rights_for("top")):
-            self._kind = kind_of(cluster, name, namespace)
+            self._kind, self._known = find_service(cluster, name, namespace)
         self._look: Callable[[dict[str, Any]], ServiceLook] = (
             RayServiceReplicas(cluster) if self._kind is RAY_SERVICE else partial(ray_cluster_replicas, cluster)
         )
@@ -85,7 +85,8 @@ class _Service:
     def read(self) -> ServiceLoad:
         """Raises UserError."""
         with explained(self._cluster, self._namespace, self._kind.rights_for("top")):
-            look = self._look(require(self._cluster, self._kind, self._name, self._namespace))
+            known, self._known = self._known, None  # read to find the kind, a moment ago
+            look = self._look(known or require(self._cluster, self._kind, self._name, self._namespace))
         if look.report_interval is not None:
             self.report_interval = look.report_interval
             self.pause = min(self._interval, MOST_BETWEEN, look.report_interval / 2)

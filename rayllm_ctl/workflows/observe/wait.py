@@ -26,7 +26,7 @@ from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed.health import Cause, Health, Snapshot, State
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.observe.autoscaling import AutoscalingWatch
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -127,16 +127,16 @@ def wait_ready(
 
 
 def timed_out(
-    condition: str, name: str, namespace: str, last: Health | None, timeout: float, *more: str
+    what: str, name: str, namespace: str, last: Health | None, timeout: float, *more: str
 ) -> WaitTimeoutError:
-    """The error for a wait of `timeout` seconds. condition: the unmet one; last: the last observation, if any.
+    """The error for a wait of `timeout` seconds. what: the unmet condition; last: the last observation, if any.
 
     more: reasons besides the causes.
     """
     reasons = "\n".join((*(f"{cause.object}: {cause.message}" for cause in last.causes), *more)) if last else ""
     state = f"{last.state}: {last.message}" if last else "not seen"
     return WaitTimeoutError(
-        f"{condition} after {format_duration(timeout)}; it is {state}" + (f"\n{reasons}" if reasons else ""),
+        f"{what} after {format_duration(timeout)}; it is {state}" + (f"\n{reasons}" if reasons else ""),
         hint=(f"rayllm-ctl status {name} -n {namespace}", f"rayllm-ctl watch {name} -n {namespace}"),
     )
 
@@ -153,15 +153,18 @@ def looks_at(
 
     def look(changes: Watch, changed: bool) -> Look:
         nonlocal collector, around
-        known_kind = kind or (collector.kind if collector else kind_of(cluster, name, namespace))
         if collector is None:
-            collector = Collector(cluster, known_kind, name, namespace, following=True, watch=changes, around=around)
+            found, item = find_service(cluster, name, namespace) if kind is None else (kind, None)
+            collector = Collector(
+                cluster, found, name, namespace, following=True, watch=changes, around=around, known=item
+            )
             around = {}  # too old to be reused
+        found = collector.kind
         snapshot = collector.refresh() if changed else None
-        health = known_kind.diagnose(snapshot, name, namespace) if snapshot else None
+        health = found.diagnose(snapshot, name, namespace) if snapshot else None
         if snapshot is None or health is None or health.state not in _EXPLAINED:
             snapshot = collector.collect(snapshot.serve if snapshot else None)
-            health = known_kind.diagnose(snapshot, name, namespace)
+            health = found.diagnose(snapshot, name, namespace)
         if health.state is State.NOT_FOUND:
             collector = None
         return Look(snapshot, health, time.monotonic() - begin)
@@ -220,21 +223,21 @@ def _pause(changes: Watch, seconds: float, earliest: float, stop: Stop | None) -
 def _still_ours(kind: WorkloadKind, applied: dict[str, Any], snapshot: Snapshot) -> None:
     """Raise an error if the service was replaced or changed since it was applied."""
     name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
-    label = f"{kind.name.lower()}/{name}"
-    live = next((o for o in snapshot.objects if o["kind"] == kind.name and o["metadata"]["name"] == name), None)
+    what = f"{kind.name.lower()}/{name}"
+    live = snapshot.find(kind.name, name)
     if live is None or "deletionTimestamp" in live["metadata"]:
         raise UserError(
-            f"{label} was deleted while deploy was waiting for it", hint=f"rayllm-ctl status {name} -n {namespace}"
+            f"{what} was deleted while deploy was waiting for it", hint=f"rayllm-ctl status {name} -n {namespace}"
         )
     if live["metadata"]["uid"] != applied["metadata"]["uid"]:
         raise ConflictError(
-            f"{label} was deleted, and created again by another client, while deploy was waiting for it",
+            f"{what} was deleted, and created again by another client, while deploy was waiting for it",
             hint=f"rayllm-ctl status {name} -n {namespace}",
         )
     changed = written_back_differences(applied.get("spec") or {}, live.get("spec") or {})
     if changed:
         raise ConflictError(
-            "\n".join([f"{label} was changed by another client while deploy was waiting for it:", *changed]),
+            "\n".join([f"{what} was changed by another client while deploy was waiting for it:", *changed]),
             hint=(
                 f"rayllm-ctl status {name} -n {namespace}",
                 "run the command again to apply your settings",
@@ -255,7 +258,7 @@ def raise_if_terminal(name: str, namespace: str, health: Health, elapsed: float)
 
 def stop_if_suspended(name: str, namespace: str, snapshot: Snapshot, health: Health) -> None:
     """Raise UserError if a service is suspended and is to remain so."""
-    own = [stored for stored in snapshot.objects if stored["metadata"]["name"] == name and stored["kind"] in WORKLOADS]
+    own = [one for one in snapshot.of_kind(*WORKLOADS) if one["metadata"]["name"] == name]
     if health.state is State.SUSPENDED and any(map(is_suspended, own)):
         raise UserError(
             f"{name} is suspended: it has no pods until it is resumed",

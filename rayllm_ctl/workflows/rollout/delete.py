@@ -9,7 +9,7 @@ from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.apply.delete import delete_service
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Noted
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -20,7 +20,7 @@ def delete(
 ) -> Iterator[Applied | Noted]:
     """Delete service `name`; see cluster.apply.delete for details and errors."""
     with explained(cluster, namespace, RAY_SERVICE.rights_for("delete")):
-        kind = kind_of(cluster, name, namespace)
+        kind, item = find_service(cluster, name, namespace)
     yield from delete_service(
-        cluster, kind, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found
+        cluster, kind, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found, known=item
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.delete import delete_all
 from rayllm_ctl.cluster.apply.inventory import Entry, Inventory, entry, inventory
-from rayllm_ctl.cluster.apply.prune import leftovers, prune, require_deletable
+from rayllm_ctl.cluster.apply.prune import leftovers, prune, rights_to_delete
 from rayllm_ctl.cluster.apply.serve_service import SERVE_SERVICE_RIGHTS as SERVE_SERVICE
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
 from rayllm_ctl.cluster.snapshot.exposure import exposure_rights
@@ -34,6 +34,7 @@ from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.rollout.prerequisites import check_prerequisites, fit, read_for_apply
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
+from rayllm_ctl.workflows.rollout.unrecorded import split_recorded
 from rayllm_ctl.workflows.rollout.upgrade.shrink import shrink_replicas
 from rayllm_ctl.workflows.rollout.upgrade.strategy import Upgrade, UpgradeOptions, choose_upgrade
 from rayllm_ctl.workflows.services import ServiceRef
@@ -55,6 +56,7 @@ class DeployOptions:
     annotations: added to every applied object. record: keep a revision; change: its text. unchanged: by kind, the
     metadata.generation that an object must still have. service, applied, revisions, diff: the service, its inventory,
     its history and the changes, if already known.
+    recorded: kind and name of the objects that may be deleted where they are not rendered; None: all.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -73,6 +75,7 @@ class DeployOptions:
     applied: Inventory | None = None
     revisions: Sequence[Revision] | None = None
     diff: Diff | None = None
+    recorded: Collection[tuple[str, str]] | None = None
 
 
 def deploy(
@@ -92,15 +95,15 @@ def deploy(
     """
     # The cluster's version is not known yet; manifests that the newest version rejects cannot run anywhere.
     how = options.render if options.dry_run == "client" else replace(options.render, kuberay=VERSIONS[-1])
-    rendered = [service if isinstance(service, Rendering) else rendering(service, how) for service in services]
+    rendered = [one if isinstance(one, Rendering) else rendering(one, how) for one in services]
     if options.dry_run == "client":
-        for rendered_service in rendered:
-            yield from _said(rendered_service)
+        for one in rendered:
+            yield from _said(one)
         return
     cluster = connect()
-    for rendered_service in rendered:
-        yield from _said(rendered_service)
-        yield from _roll_out(cluster, rendered_service, options, stop)
+    for one in rendered:
+        yield from _said(one)
+        yield from _roll_out(cluster, one, options, stop)
         if stop is not None and stop.is_set():
             return
 
@@ -110,61 +113,63 @@ def runs_a_service(event: Applied) -> bool:
     return event.kind in WORKLOADS
 
 
-def _said(rendering: Rendering) -> Iterator[Event | Rendered]:
+def _said(one: Rendering) -> Iterator[Event | Rendered]:
     """The events before a cluster is contacted."""
-    if rendering.plan is not None:
-        yield Planned(rendering.plan)  # shown together with the other notes
-        yield from map(Noted, rendering.plan.warnings)
+    if one.plan is not None:
+        yield Planned(one.plan)  # shown together with the other notes
+        yield from map(Noted, one.plan.warnings)
     else:
-        yield from map(Noted, rendering.notes)
-    yield Rendered(tuple(dict(manifest) for manifest in rendering.manifests))
+        yield from map(Noted, one.notes)
+    yield Rendered(tuple(dict(item) for item in one.manifests))
 
 
-def _roll_out(cluster: Cluster, rendering: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
-    namespace = rendering.namespace or cluster.namespace
-    rights = _rights(rendering, namespace, options)
-    require_other_kinds(cluster, rendering.manifests)
-    service = yield from read_for_apply(cluster, rendering, namespace, rights, options.service)
-    yield from check_prerequisites(service, rendering, rights)
-    rendering = yield from fit(service, rendering)
-    if (planned := _planned(rendering)) is not None:
+def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
+    namespace = one.namespace or cluster.namespace
+    rights = _rights(one, namespace, options)
+    require_other_kinds(cluster, one.manifests)
+    service = yield from read_for_apply(cluster, one, namespace, rights, options.service)
+    yield from check_prerequisites(service, one, rights)
+    one = yield from fit(service, one)
+    if (planned := _planned(one)) is not None:
         yield from gatewaysecrets.check_secrets(cluster, planned, namespace)
     learn_other_kinds(cluster, [service.item] if service.item is not None else [])
     applied = options.applied if options.applied is not None else inventory(cluster, service.name, namespace, KEPT)
-    surplus = yield from find_surplus(service, rendering, applied)
-    upgrade = yield from prepare_upgrade(service, rendering, applied, options)
+    if options.recorded is not None:
+        applied, strays = split_recorded(applied, options.recorded, namespace)
+        yield from map(Noted, strays)
+    surplus = yield from find_surplus(service, one, applied)
+    upgrade = yield from prepare_upgrade(service, one, applied, options)
     if options.dry_run == "server":
-        yield from check_apply(service, rendering, surplus, options)
+        yield from check_apply(service, one, surplus, options)
         return
     if planned is not None:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
-    limit = options.timeout if options.timeout is not None else _limit(rendering)
-    if upgrade.shrink is not None and (live := service.live) is not None:
-        yield from shrink_replicas(cluster, live, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
+    limit = options.timeout if options.timeout is not None else _limit(one)
+    if upgrade.shrink is not None:
+        yield from shrink_replicas(service, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
         if stop is not None and stop.is_set():
             return
     if upgrade.restart is not None:
         for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
             pass  # followed by the change itself, which is shown
-    yield from apply_steps(service, rendering, surplus, upgrade, limit, options, stop)
+    yield from apply_steps(service, one, surplus, upgrade, limit, options, stop)
 
 
-def find_surplus(service: ServiceRef, rendering: Rendering, applied: Inventory) -> Generator[Noted, None, list[Entry]]:
+def find_surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Generator[Noted, None, list[Entry]]:
     """Objects of an earlier deployment that this one does not apply and the user may delete."""
-    gone, unknown = leftovers(applied, rendering.manifests, service.name, service.namespace, kept=KEPT)
+    gone, unknown = leftovers(applied, one.manifests, service.name, service.namespace, kept=KEPT)
     surplus = list(map(entry, gone))
     if unknown and service.item is not None:
         yield Noted(unknown)
-    require_deletable(service.cluster, surplus, service.namespace)
+    service.require_rights(rights_to_delete(surplus))
     return surplus
 
 
 def prepare_upgrade(
-    service: ServiceRef, rendering: Rendering, applied: Inventory, options: DeployOptions
+    service: ServiceRef, one: Rendering, applied: Inventory, options: DeployOptions
 ) -> Generator[Noted, None, Upgrade]:
     """How the change is rolled out to a running service. Raises as `choose_upgrade` does."""
-    live = service.live
-    if live is None or options.upgrade is None:
+    if service.item is None or options.upgrade is None:
         return Upgrade()
     dry = options.dry_run == "server"
     how = UpgradeOptions(
@@ -176,23 +181,21 @@ def prepare_upgrade(
         diff=options.diff,
         revisions=options.revisions,
     )
-    return (
-        yield from choose_upgrade(service, live, rendering.manifests, applied, planned_start_seconds(rendering), how)
-    )
+    return (yield from choose_upgrade(service, one.manifests, applied, planned_start_seconds(one), how))
 
 
-def manifests_to_apply(service: ServiceRef, rendering: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
+def manifests_to_apply(service: ServiceRef, one: Rendering, options: DeployOptions) -> list[dict[str, Any]]:
     """The manifests as they are applied."""
-    return [annotated(placed(manifest, service.namespace), options.annotations) for manifest in rendering.manifests]
+    return [annotated(placed(item, service.namespace), options.annotations) for item in one.manifests]
 
 
 def check_apply(
-    service: ServiceRef, rendering: Rendering, surplus: Sequence[Entry], options: DeployOptions
+    service: ServiceRef, one: Rendering, surplus: Sequence[Entry], options: DeployOptions
 ) -> Iterator[Applied]:
     """The API server's result of an apply; nothing is written."""
     for event, _ in apply(
         service.cluster,
-        manifests_to_apply(service, rendering, options),
+        manifests_to_apply(service, one, options),
         dry_run="server",
         force_conflicts=options.force_conflicts,
         unchanged=options.unchanged,
@@ -202,27 +205,27 @@ def check_apply(
 
 
 def apply_steps(
-    service: ServiceRef, rendering: Rendering, surplus: Sequence[Entry], upgrade: Upgrade, limit: float,
+    service: ServiceRef, one: Rendering, surplus: Sequence[Entry], upgrade: Upgrade, limit: float,
     options: DeployOptions, stop: Stop | None,
 ) -> Iterator[Event]:  # fmt: skip
     """Apply the service and wait; an upgrade in two steps first applies another number of replicas."""
     cluster, kind = service.cluster, service.kind
-    target = manifests_to_apply(service, rendering, options)
+    target = manifests_to_apply(service, one, options)
     steps = [target]
     if upgrade.first is not None:
         first = annotated(placed(upgrade.first, service.namespace), options.annotations)
-        steps.insert(0, [first if manifest["kind"] == kind.name else manifest for manifest in target])
-    new = service.item is None
+        steps.insert(0, [first if item["kind"] == kind.name else item for item in target])
     kept: Kept | None = None
     before: Mapping[str, Any] | None = service.item
     for number, manifests in enumerate(steps):
+        recent = number == 0 and upgrade.shrink is None  # no step has been waited for since the operator was read
         done, stored = yield from apply_manifests(service, manifests, options)
         if number == 0:
             for event in prune(cluster, surplus):
                 yield event
                 done.append(event)
             if options.record:
-                state = AppliedState(kind, service.name, service.namespace, target, _planned_limit(rendering))
+                state = AppliedState(kind, service.name, service.namespace, target, _planned_limit(one))
                 kept = yield from record(
                     service, state, done, options.change, wait=options.wait, known=options.revisions
                 )
@@ -231,7 +234,7 @@ def apply_steps(
                 yield from delete_all(cluster, [upgrade.replaced], background=True)
         yield from propagate_and_wait(
             cluster, kind, before, stored, kept, limit if options.wait else None, stop,
-            kuberay=service.kuberay, last=number == len(steps) - 1, around=service.around if new else {},
+            kuberay=service.kuberay, last=number == len(steps) - 1, around=service.around if recent else {},
         )  # fmt: skip
         before = stored
         if stop is not None and stop.is_set():
@@ -249,7 +252,7 @@ def apply_manifests(
         manifests,
         force_conflicts=options.force_conflicts,
         unchanged=options.unchanged,
-        absent=((service.kind.name, service.name),) if service.item is None else (),
+        known={(service.kind.name, service.name): None} if service.item is None else {},
     ):
         yield event
         done.append(event)
@@ -258,23 +261,23 @@ def apply_manifests(
     return done, stored
 
 
-def _planned(rendering: Rendering) -> Deployment | None:
-    return rendering.plan.deployment if rendering.plan else None
+def _planned(one: Rendering) -> Deployment | None:
+    return one.plan.deployment if one.plan else None
 
 
-def _rights(rendering: Rendering, namespace: str, options: DeployOptions) -> Rights:
+def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
     """The required rights of this deployment, and the optional ones."""
-    manifests, (kind, _) = rendering.manifests, workload(rendering.manifests)
+    manifests, (kind, _) = one.manifests, workload(one.manifests)
     rights = apply_rights(kind, manifests)
     if options.service is not None and options.service.item is not None and options.upgrade is None:
         rights = Rights(rights.needed, tuple(right for right in rights.display if right not in _FORESIGHT))
-    if rendering.plan is not None and rendering.plan.deployment is not None:
-        rights |= gatewaysecrets.rights(rendering.plan.deployment)
+    if one.plan is not None and one.plan.deployment is not None:
+        rights |= gatewaysecrets.rights(one.plan.deployment)
     if options.dry_run == "server":
         return rights
     if any(map(kuberay.asks_for_token, manifests)):
         rights |= Rights(display=(Right("get", "Secret"),))
-    if any((manifest.get("spec") or {}).get("serveService") for manifest in manifests):
+    if any((item.get("spec") or {}).get("serveService") for item in manifests):
         rights |= Rights(SERVE_SERVICE)
     if not kind.is_cluster:
         rights |= kind.rights_for("bounds")
@@ -283,11 +286,11 @@ def _rights(rendering: Rendering, namespace: str, options: DeployOptions) -> Rig
     return rights | kind.rights_for("follow") | Rights(display=exposure_rights(manifests, namespace))
 
 
-def _limit(rendering: Rendering) -> float:
+def _limit(one: Rendering) -> float:
     """Default seconds to wait: the plan's start-up limit."""
-    planned = _planned_limit(rendering)
+    planned = _planned_limit(one)
     return START_SECONDS if planned is None else planned
 
 
-def _planned_limit(rendering: Rendering) -> float | None:
-    return float(rendering.startup.wait_seconds) if rendering.startup else None
+def _planned_limit(one: Rendering) -> float | None:
+    return float(one.startup.wait_seconds) if one.startup else None

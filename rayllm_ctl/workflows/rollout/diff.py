@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.changes import objects
@@ -15,7 +16,6 @@ from rayllm_ctl.cluster.apply.bounds import bounds_patch
 from rayllm_ctl.cluster.apply.inventory import Inventory, inventory
 from rayllm_ctl.cluster.apply.prune import leftovers
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
-from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.ray.active import active_cluster
 from rayllm_ctl.cluster.ray.dashboard import dashboard_of
 from rayllm_ctl.cluster.ray.serve import read_state, unread
@@ -26,7 +26,7 @@ from rayllm_ctl.health.capacity import capacity_check, first_requests
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.kinds.rayjob import KIND as JOB
 from rayllm_ctl.kinds.rayjob import explain_job
-from rayllm_ctl.model.kube.kuberay import answers
+from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER, answers
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.observed.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running, Unread
@@ -70,8 +70,8 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     namespace = made.namespace or cluster.namespace
     now, applied = current(cluster, made.manifests, namespace)
     made, why = made.for_cluster(known_cluster(now))
-    diff = diff_live(now, made.manifests, applied, options, planned_start_seconds(made))
-    return replace(diff, notes=(*diff.notes, f"token authentication: {why}")) if why else diff
+    found = diff_live(now, made.manifests, applied, options, planned_start_seconds(made))
+    return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
 
 
 def rendered(service: LLMService | ServeFile, options: RenderOptions) -> Rendering:
@@ -104,50 +104,55 @@ def diff_live(
     """
     cluster, kind, namespace = service.cluster, service.kind, service.namespace
     existing, version = service.item, service.kuberay
-    running = _running(cluster, kind, existing, version, seconds) if existing is not None else Running(version)
-    target = [placed(manifest, namespace) for manifest in manifests]
-    would = would_apply(cluster, target, force_conflicts=options.force_conflicts, field_manager=options.field_manager)
-    diffs = [compare_manifests(before, after, _explain_of(after), running) for before, after in would]
-    changed = [_completed(compared, cluster, running) for compared in diffs if compared.action != "unchanged"]
-    after = next(
-        (compared.after for compared in diffs if compared.kind == kind.name and compared.after is not None), {}
+    ray_cluster = cache(lambda name: cluster.get(RAY_CLUSTER, name, namespace))
+    running = Running(version)
+    if existing is not None:
+        running = _running(cluster, ray_cluster, kind, existing, version, seconds)
+    target = [placed(item, namespace) for item in manifests]
+    would = would_apply(
+        cluster,
+        target,
+        force_conflicts=options.force_conflicts,
+        field_manager=options.field_manager,
+        known={(kind.name, service.name): existing},
     )
-    kept = [compared.keeps_cluster_if for compared in changed]
-    staying = () if None in kept else running.clusters[-1:]  # of two, the second takes over
-    patches, unread = _patch_commands(cluster, staying, namespace, after)
-    bound = [_with_bounds(compared, patches) for compared in changed]
+    found = [compare_manifests(before, after, _explain_of(after), running) for before, after in would]
+    changed = [_completed(item, cluster, running) for item in found if item.action != "unchanged"]
+    after = next((item.after for item in found if item.kind == kind.name and item.after is not None), {})
+    kept = [item.keeps_cluster_if for item in changed]
+    # What is applied to a RayCluster of its own reaches it; of the two of a RayService the second takes over.
+    staying = () if kind.is_cluster or None in kept else running.clusters[-1:]
+    patches, unread = _patch_commands(ray_cluster, staying, namespace, after)
+    bound = [_with_bounds(item, patches) for item in changed]
     gone, unknown = _no_longer_rendered(applied, target, namespace, running)
     stale = patches if bound == changed and not any(kept) else ()
     notes = (*unread, *unknown, *(f"{_STALE}: {command}" for command in stale))
     return Diff((*bound, *gone), notes=notes)
 
 
-def diff_change(
-    cluster: Cluster, kind: WorkloadKind, live: Object, manifest: Mapping[str, Any], field_manager: str
-) -> Diff:
-    """The changes that applying a part of the service's object `live` with a separate field manager would make."""
-    running = _running(cluster, kind, live, kuberay_version(cluster) or "", None)
-    would = would_apply(cluster, [manifest], field_manager=field_manager)
-    diffs = [compare_manifests(before, after, kind.explain, running) for before, after in would]
-    return Diff(tuple(_completed(compared, cluster, running) for compared in diffs if compared.action != "unchanged"))
+def diff_change(service: ServiceRef, manifest: Mapping[str, Any], field_manager: str) -> Diff:
+    """What applying a part of the object of a service would change, by a field manager of its own."""
+    cluster, kind = service.cluster, service.kind
+
+    def ray_cluster(name: str) -> Object:
+        return cluster.get(RAY_CLUSTER, name, service.namespace)
+
+    running = _running(cluster, ray_cluster, kind, service.live, service.kuberay, None)
+    known = {(kind.name, service.name): service.item}
+    would = would_apply(cluster, [manifest], field_manager=field_manager, known=known)
+    found = [compare_manifests(before, after, kind.explain, running) for before, after in would]
+    return Diff(tuple(_completed(item, cluster, running) for item in found if item.action != "unchanged"))
 
 
 def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | None = None) -> Diff:
     """The changes between two sets of manifests, without a cluster: running pods and free capacity are unknown."""
-    before, after = ({_key(manifest): manifest for manifest in side} for side in (old, new))
+    before, after = ({_key(item): item for item in side} for side in (old, new))
     running = Running(start_seconds=seconds)
-    diffs = [
-        compare_manifests(before.get(key), manifest, _explain_of(manifest), running) for key, manifest in after.items()
+    found = [compare_manifests(before.get(key), item, _explain_of(item), running) for key, item in after.items()]
+    found += [
+        compare_manifests(item, None, _explain_of(item), running) for key, item in before.items() if key not in after
     ]
-    diffs += [
-        compare_manifests(manifest, None, _explain_of(manifest), running)
-        for key, manifest in before.items()
-        if key not in after
-    ]
-    return Diff(
-        tuple(_completed(compared, None, running) for compared in diffs if compared.action != "unchanged"),
-        ("OLD", "NEW"),
-    )
+    return Diff(tuple(_completed(item, None, running) for item in found if item.action != "unchanged"), ("OLD", "NEW"))
 
 
 def planned_start_seconds(made: Rendering) -> float | None:
@@ -156,39 +161,42 @@ def planned_start_seconds(made: Rendering) -> float | None:
     return max(startup.total.typical - startup.download.typical, 0.0) if startup else None
 
 
-def _key(manifest: Object) -> tuple[str, str, str, str]:
-    metadata = manifest.get("metadata") or {}
-    group = str(manifest.get("apiVersion") or "").rpartition("/")[0]
-    return group, str(manifest.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name"))
+def _key(item: Object) -> tuple[str, str, str, str]:
+    metadata = item.get("metadata") or {}
+    group = str(item.get("apiVersion") or "").rpartition("/")[0]
+    return group, str(item.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name"))
 
 
-def _explain_of(manifest: Object) -> Explain:
-    name = str(manifest.get("kind"))
+def _explain_of(item: Object) -> Explain:
+    name = str(item.get("kind"))
     if name == JOB:
         return explain_job
     kind = WORKLOADS.get(name)
     return kind.explain if kind else objects.explain_object
 
 
-def _running(cluster: Cluster, kind: WorkloadKind, existing: Object, version: str, seconds: float | None) -> Running:
+def _running(
+    cluster: Cluster, ray_cluster: Callable[[str], Object], kind: WorkloadKind, existing: Object, version: str,
+    seconds: float | None,
+) -> Running:  # fmt: skip
+    """What runs of the object `existing` of a service. ray_cluster: reads the RayCluster of a name."""
     clusters = kind.clusters_of(existing)
     running = Running(version, clusters, start_seconds=seconds, serves=answers(existing))
     if not clusters or kind.is_cluster:
         return running
-    state = _serve_state(cluster, clusters[0], existing)
-    if isinstance(state, Unread):
-        return replace(running, unread=state)
-    return replace(
-        running,
-        replicas={f"{deployment.app}/{deployment.name}": len(deployment.running) for deployment in state.deployments},
-    )
+    found = _serve_state(cluster, ray_cluster, clusters[0], existing)
+    if isinstance(found, Unread):
+        return replace(running, unread=found)
+    return replace(running, replicas={f"{one.app}/{one.name}": len(one.running) for one in found.deployments})
 
 
-def _serve_state(cluster: Cluster, name: str, service: Object) -> ServeState | Unread:
+def _serve_state(
+    cluster: Cluster, ray_cluster: Callable[[str], Object], name: str, service: Object
+) -> ServeState | Unread:
     """Serve's own state on a RayCluster of a RayService."""
     metadata = service["metadata"]
     try:
-        dashboard = dashboard_of(cluster, cluster.get("RayCluster", name, metadata["namespace"]))
+        dashboard = dashboard_of(cluster, ray_cluster(name))
         # Before the first RayCluster has served, Serve may not have been started there.
         return read_state(dashboard, started=name == active_cluster(service))
     except UserError as error:
@@ -197,13 +205,13 @@ def _serve_state(cluster: Cluster, name: str, service: Object) -> ServeState | U
 
 
 def _patch_commands(
-    cluster: Cluster, names: Iterable[str], namespace: str, after: Object
+    ray_cluster: Callable[[str], Object], names: Iterable[str], namespace: str, after: Object
 ) -> tuple[list[str], list[str]]:
     """Commands that give live RayClusters the bounds of their RayService, if they differ; and notes on unknown ones."""
     commands, notes = list[str](), list[str]()
     for name in names:
         try:
-            operations = bounds_patch(cluster.get("RayCluster", name, namespace), after)
+            operations = bounds_patch(ray_cluster(name), after)
         except NotFoundError:
             continue  # its upgrade has just ended
         except UserError as error:
@@ -214,50 +222,50 @@ def _patch_commands(
     return commands, notes
 
 
-def _with_bounds(diff: ObjectDiff, commands: Sequence[str]) -> ObjectDiff:
-    """`diff` with hints: the commands that apply changed bounds to the live RayCluster."""
+def _with_bounds(item: ObjectDiff, commands: Sequence[str]) -> ObjectDiff:
+    """`item` with hints: the commands that apply changed bounds to the live RayCluster."""
     consequences = tuple(
-        replace(consequence, hints=(*consequence.hints, *commands)) if consequence.effect == "bounds" else consequence
-        for consequence in diff.explanation.consequences
+        replace(one, hints=(*one.hints, *commands)) if one.effect == "bounds" else one
+        for one in item.explanation.consequences
     )
-    return replace(diff, explanation=replace(diff.explanation, consequences=consequences))
+    return replace(item, explanation=replace(item.explanation, consequences=consequences))
 
 
-def _completed(diff: ObjectDiff, cluster: Cluster | None, running: Running) -> ObjectDiff:
-    """`diff` with the RayCluster that it starts, and the resources that this needs."""
-    if diff.kind not in WORKLOADS:
-        return diff
-    if diff.action == "created":
+def _completed(item: ObjectDiff, cluster: Cluster | None, running: Running) -> ObjectDiff:
+    """`item` with the RayCluster that it starts, and the resources that this needs."""
+    if item.kind not in WORKLOADS:
+        return item
+    if item.action == "created":
         starts = Consequence("created", "KubeRay starts a RayCluster")
-        return replace(diff, explanation=Explanation((), (_with_needs(starts, diff, cluster, running),)))
-    if not any(change.effect == "new-cluster" for change in diff.explanation.changes):
-        return diff
+        return replace(item, explanation=Explanation((), (_with_needs(starts, item, cluster, running),)))
+    if not any(change.effect == "new-cluster" for change in item.explanation.changes):
+        return item
     consequences = tuple(
-        _with_needs(consequence, diff, cluster, running) if consequence.effect == "new-cluster" else consequence
-        for consequence in diff.explanation.consequences
+        _with_needs(one, item, cluster, running) if one.effect == "new-cluster" else one
+        for one in item.explanation.consequences
     )
-    return replace(diff, explanation=replace(diff.explanation, consequences=consequences))
+    return replace(item, explanation=replace(item.explanation, consequences=consequences))
 
 
-def _with_needs(starts: Consequence, diff: ObjectDiff, cluster: Cluster | None, running: Running) -> Consequence:
+def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None, running: Running) -> Consequence:
     """The start of a RayCluster with the requests of its pods, and whether the nodes have the capacity now."""
-    manifest = diff.after or {}
+    manifest = item.after or {}
     extra = first_requests(manifest)
     asked = ", ".join(f"{amount} {name}" for name, amount in extra.items()) or "no resources"
     message = f"{starts.message}. Its pods request {asked}"
-    nodes = all_nodes(cluster) if cluster is not None else None
-    if nodes is None:
+    found = all_nodes(cluster) if cluster is not None else None
+    if found is None:
         if cluster is not None:
             message = (
                 f"{message}; whether the nodes have these resources is unknown: not permitted to list nodes and pods"
             )
         return replace(starts, message=message, extra=extra)
-    check = capacity_check(manifest, *nodes)
+    check = capacity_check(manifest, *found)
     message = f"{message}: {check.detail}"
     if check.ok:
         return replace(starts, message=message, extra=extra, capacity=True)
     hints = ["rayllm-ctl status -A    # services that may be scaled down or deleted first"]
-    if diff.action == "configured":
+    if item.action == "configured":
         message = f"{message}; the new RayCluster waits without a time limit"
         message += ", and the running one keeps serving" if running.serves else ""
         hints.append(SHRINK_HINT)
@@ -270,6 +278,6 @@ def _no_longer_rendered(
     """Objects that an earlier deployment applied and this one does not; and a note on kinds that cannot be read."""
     name = workload(manifests)[1]["metadata"]["name"]
     live, unknown = leftovers(applied, manifests, name, namespace, kept=KEPT)
-    return [compare_manifests(surplus, None, objects.explain_object, running) for surplus in live], [
+    return [compare_manifests(item, None, objects.explain_object, running) for item in live], [
         unknown
     ] if unknown else []

@@ -11,13 +11,14 @@ from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.errors import ConflictError, OutageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import workload
-from rayllm_ctl.model.events import Event, Noted, Rendered
+from rayllm_ctl.model.events import Applied, Event, Noted, Rendered
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.workflows.render.types import Rendering, ServeFile
 from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
 from rayllm_ctl.workflows.rollout.revisions import same_state
 from rayllm_ctl.workflows.rollout.shipped_code import restored
+from rayllm_ctl.workflows.rollout.unrecorded import recorded_names
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -48,10 +49,13 @@ def deploy_or_roll_back(
         return connected[0]
 
     before: _Before | None = None
+    created: set[tuple[str, str]] = set()
     try:
         for event in deploy(services, options, once):
             if isinstance(event, Rendered):
                 before = _before(connected[0], event)
+            if isinstance(event, Applied) and event.action == "created":
+                created.add((event.kind, event.name))
             yield event
     except UserError as error:
         known = _revisions(connected[0], before) if before is not None and connected else []
@@ -68,6 +72,8 @@ def deploy_or_roll_back(
             force_conflicts=options.force_conflicts,
             said=True,
             change=f"rollback to {good.number}: revision {failed.number} failed",
+            revisions=known,
+            recorded=recorded_names(known[:-1]) | created,
         )
         earlier = [Rendering(before.name, before.namespace, manifests, notes, None)]
         try:

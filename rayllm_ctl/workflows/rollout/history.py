@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.apply.inventory import Inventory
 from rayllm_ctl.cluster.apply.revisions import revisions
-from rayllm_ctl.cluster.lookup.services import find, not_found
+from rayllm_ctl.cluster.lookup.services import not_found
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
@@ -19,7 +19,8 @@ from rayllm_ctl.workflows.rollout.diff import DiffOptions, current, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.revisions import same_state
 from rayllm_ctl.workflows.rollout.shipped_code import restored
-from rayllm_ctl.workflows.services import ServiceRef, kind_of
+from rayllm_ctl.workflows.rollout.unrecorded import recorded_names, split_recorded
+from rayllm_ctl.workflows.services import ServiceRef, find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -42,8 +43,8 @@ def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
     with explained(cluster, namespace, RAY_SERVICE.rights_for("history")):
         found = revisions(cluster, name, namespace)
     if not found:
-        kind = kind_of(cluster, name, namespace)
-        if find(cluster, kind, name, namespace) is None:
+        kind, item = find_service(cluster, name, namespace)
+        if item is None:
             raise not_found(cluster, kind, name, namespace)
     return found
 
@@ -68,22 +69,23 @@ def prepare_rollback(
         )
     target = _before_last(known, name, namespace) if to is None else _numbered(known, name, namespace, to)
     manifests, notes = restored(cluster, target.manifests, namespace)
-    service, applied = current(cluster, manifests, namespace)
+    service, found = current(cluster, manifests, namespace)
+    applied, strays = split_recorded(found, recorded_names(known), namespace)
     diff = diff_live(service, manifests, applied, DiffOptions(force_conflicts=force_conflicts))
     if not diff and not diff.notes:
         raise UserError(
-            f"service {namespace}/{name} is already in the state of revision {target.number}",
+            "\n".join([f"service {namespace}/{name} is already in the state of revision {target.number}", *strays]),
             hint=f"rayllm-ctl history {name} -n {namespace}",
         )
-    rendering = Rendering(name, namespace, manifests, notes, None)
+    rendering = Rendering(name, namespace, manifests, (*notes, *strays), None)
     return Rollback(target, rendering, as_deployed(diff), service, applied, known)
 
 
 def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:
     *earlier, last = known
-    for revision in reversed(earlier):
-        if not same_state(revision.manifests, last.manifests):
-            return revision
+    for one in reversed(earlier):
+        if not same_state(one.manifests, last.manifests):
+            return one
     raise UserError(
         f"service {namespace}/{name} has no revision before revision {last.number}",
         hint=f"rayllm-ctl history {name} -n {namespace}",
@@ -91,10 +93,10 @@ def _before_last(known: list[Revision], name: str, namespace: str) -> Revision:
 
 
 def _numbered(known: list[Revision], name: str, namespace: str, number: int) -> Revision:
-    for revision in known:
-        if revision.number == number:
-            return revision
-    kept = ", ".join(str(revision.number) for revision in known) or "none"
+    for one in known:
+        if one.number == number:
+            return one
+    kept = ", ".join(str(one.number) for one in known) or "none"
     raise UserError(
         f"service {namespace}/{name} has no revision {number}; kept: {kept}",
         hint=f"rayllm-ctl history {name} -n {namespace}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.cluster.api.permissions import not_permitted
 from rayllm_ctl.cluster.preflight.manifests import check_incremental_upgrade, check_operator_namespace, require_kinds
 from rayllm_ctl.cluster.preflight.preflight import check_rights
 from rayllm_ctl.cluster.snapshot.nodes import all_nodes
@@ -34,8 +33,7 @@ def read_for_apply(
     known: the service, if it has been read already; without an object it is read again.
     """
     if known is not None and known.item is not None:
-        if lacking := known.permissions.missing(rights.needed):
-            raise not_permitted(cluster, namespace, lacking)
+        known.require_rights(rights.needed)
         return known
     kind, manifest = workload(rendering.manifests)
     name = manifest["metadata"]["name"]

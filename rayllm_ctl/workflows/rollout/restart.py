@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.delete import delete_all
 from rayllm_ctl.cluster.apply.restart import restart_workers
-from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.errors import OutageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Event, Noted
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.kuberay import answers
@@ -21,14 +19,14 @@ from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.kube.scaling import group_bounds
 from rayllm_ctl.model.observed.changes import Diff, Way
 from rayllm_ctl.workflows.observe.wait import wait_ready
-from rayllm_ctl.workflows.rollout.applied_state import known_revisions, live_service, start_seconds
+from rayllm_ctl.workflows.rollout.applied_state import known_revisions, start_seconds
 from rayllm_ctl.workflows.rollout.apply import apply_step
 from rayllm_ctl.workflows.rollout.diff import diff_change
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.restart_annotation import with_restart
 from rayllm_ctl.workflows.rollout.upgrade.shrink import Shrink, shrink_replicas
 from rayllm_ctl.workflows.rollout.upgrade.strategy import UpgradeOptions, choose_restart
-from rayllm_ctl.workflows.services import LiveService
+from rayllm_ctl.workflows.services import ServiceRef, read_live_service_ref
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -42,7 +40,7 @@ class Restart:
     manifest, diff: the change of a RayService that does it, and what it means.
     """
 
-    service: LiveService
+    service: ServiceRef
     revisions: Sequence[Revision]
     manifest: dict[str, Any] | None = None
     diff: Diff | None = None
@@ -64,12 +62,9 @@ def prepare_restart(cluster: Cluster, name: str, namespace: str, options: Restar
     Raises UserError if nothing would restart, and OutageError if the service would be unavailable for a while, unless
     accept_outage.
     """
-    service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("restart"))
-    kind = service.kind
-    rights = kind.rights_for("restart", "follow")
-    require_rights(cluster, namespace, rights.needed)
-    known = known_revisions(cluster, service)
-    if kind.is_cluster:
+    service = read_live_service_ref(cluster, name, namespace, "restart", "follow")
+    known = known_revisions(service)
+    if service.kind.is_cluster:
         if options.way != "auto":
             raise UserError(
                 f"{service.label} is a RayCluster of its own: --upgrade {options.way} is for RayServices; nothing was "
@@ -79,46 +74,46 @@ def prepare_restart(cluster: Cluster, name: str, namespace: str, options: Restar
         if not options.accept_outage:
             _refuse_outage(service, start_seconds(known))
         return Restart(service, known)
-    strategy = (service.item["spec"].get("upgradeStrategy") or {}).get("type")
+    strategy = (service.live["spec"].get("upgradeStrategy") or {}).get("type")
     if strategy == "None":
         raise UserError(
             f"{service.label} has spec.upgradeStrategy.type None: KubeRay starts no second RayCluster for it",
             hint="spec.upgrade.strategy: NewCluster, then rayllm-ctl deploy -f FILE",
         )
     manifest = with_restart(service)
-    diff = as_deployed(diff_change(cluster, kind, service.item, manifest, RESTARTER))
+    diff = as_deployed(diff_change(service, manifest, RESTARTER))
     return Restart(service, known, manifest, diff)
 
 
-def restart(cluster: Cluster, found: Restart, options: RestartOptions) -> Iterator[Event]:
+def restart(found: Restart, options: RestartOptions) -> Iterator[Event]:
     """Restart a service and, with `wait`, wait until it is Ready; pods of a RayCluster are waited for in any case.
 
     Raises OutageError if the service would be unavailable as a second RayCluster does not fit, unless accepted; later
     as wait_ready does, and WaitTimeoutError if a pod of a RayCluster is not replaced in time.
     """
     limit = start_seconds(found.revisions) if options.timeout is None else options.timeout
-    service = found.service
+    service, cluster = found.service, found.service.cluster
     if found.manifest is None or found.diff is None:
         yield Noted("the head is not restarted, as that restarts all other pods: kubectl delete pod restarts it")
         yield from restart_workers(cluster, service.name, service.namespace, limit)
         if options.wait:
-            yield from wait_ready(cluster, service.kind, service.item, limit)
+            yield from wait_ready(cluster, service.kind, service.live, limit)
         return
     how = UpgradeOptions(way=options.way, accept_outage=options.accept_outage, wait=options.wait, force_conflicts=False)
-    upgrade = yield from choose_restart(cluster, service, found.revisions, found.diff, how)
+    upgrade = yield from choose_restart(service, found.revisions, found.diff, how)
     if upgrade.shrink is not None:
-        require_rights(cluster, service.namespace, service.kind.rights_for("bounds").needed)
-        yield from _with_fewer_replicas(cluster, service, found.manifest, upgrade.shrink, limit)
+        service.require_rights(service.kind.rights_for("bounds").needed)
+        yield from _with_fewer_replicas(service, found.manifest, upgrade.shrink, limit)
     else:
-        yield from _beside(cluster, service, found.manifest, upgrade.replaced, limit if options.wait else None)
+        yield from _beside(service, found.manifest, upgrade.replaced, limit if options.wait else None)
 
 
 def _beside(
-    cluster: Cluster, service: LiveService, manifest: dict[str, Any], replaced: Entry | None, limit: float | None
+    service: ServiceRef, manifest: dict[str, Any], replaced: Entry | None, limit: float | None
 ) -> Iterator[Event]:
     """Start a second RayCluster next to the running one, or instead of it. limit: seconds to wait; None: no wait."""
-    stored = service.item
-    generation = {service.kind.name: int(service.item["metadata"].get("generation") or 0)}
+    cluster, stored = service.cluster, service.live
+    generation = {service.kind.name: int(stored["metadata"].get("generation") or 0)}
     for applied, stored in apply(  # noqa: B007  the last one is waited for
         cluster, [manifest], field_manager=RESTARTER, unchanged=generation
     ):
@@ -126,14 +121,13 @@ def _beside(
     if replaced is not None:
         yield from delete_all(cluster, [replaced], background=True)
     if limit is not None:
-        yield from wait_ready(cluster, service.kind, stored, limit)
+        yield from wait_ready(cluster, service.kind, stored, limit, around=service.around)
 
 
-def _with_fewer_replicas(
-    cluster: Cluster, service: LiveService, manifest: dict[str, Any], plan: Shrink, limit: float
-) -> Iterator[Event]:
+def _with_fewer_replicas(service: ServiceRef, manifest: dict[str, Any], plan: Shrink, limit: float) -> Iterator[Event]:
     """Run fewer replicas until a second RayCluster has taken over, then all again. limit: seconds for each step."""
-    yield from shrink_replicas(cluster, service, plan, limit, force=False, stop=None)
+    cluster = service.cluster
+    yield from shrink_replicas(service, plan, limit, force=False, stop=None)
     # KubeRay starts a second RayCluster for the annotation alone: the bounds are there when it does.
     for applied, _ in apply(cluster, [plan.second]):
         yield applied
@@ -141,11 +135,11 @@ def _with_fewer_replicas(
     yield from apply_step(cluster, service.kind, plan.own, limit, None, last=True)
 
 
-def _refuse_outage(service: LiveService, seconds: float) -> None:
+def _refuse_outage(service: ServiceRef, seconds: float) -> None:
     """Raise OutageError if a running RayCluster has one replica: its pod is deleted before the next starts."""
-    groups = service.item["spec"].get("workerGroupSpecs") or ()
+    groups = service.live["spec"].get("workerGroupSpecs") or ()
     servers = [group_bounds(group).high for group in groups if group.get("groupName") == kuberay.SERVERS]
-    if answers(service.item) and servers == [1]:
+    if answers(service.live) and servers == [1]:
         scale = f"rayllm-ctl scale {service.name} -n {service.namespace} --replicas 2"
         raise OutageError(
             f"{service.label} has one replica, and would be unavailable until another pod is ready, for up to "

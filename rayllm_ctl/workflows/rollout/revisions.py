@@ -21,6 +21,7 @@ from rayllm_ctl.model.observed.changes import Diff, FieldChange
 from rayllm_ctl.model.observed.health import Health
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.rollout.diff import diff_files
+from rayllm_ctl.workflows.rollout.unrecorded import clear_unrecorded, mark_unrecorded
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -63,6 +64,7 @@ def record(
         if lacking:
             rights = ", ".join(format_right(right) for right in lacking)
             yield Noted(f"no history is kept: not permitted to {rights} in namespace {state.namespace}")
+            yield from mark_unrecorded(service, state.manifests, known)
             return None
         known = listed(cluster, state.name, state.namespace) if known is None else known
         last = known[-1] if known else None
@@ -78,7 +80,9 @@ def record(
         )  # fmt: skip
     except UserError as error:
         yield Noted(f"no revision is kept: {error.message}")
+        yield from mark_unrecorded(service, state.manifests, known)
         return None
+    yield from clear_unrecorded(service)
     return Kept(made, state.namespace)
 
 

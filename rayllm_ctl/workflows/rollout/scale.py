@@ -20,10 +20,9 @@ from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.applied_state import (
     applied_manifests,
     known_revisions,
-    live_service,
     start_seconds,
 )
-from rayllm_ctl.workflows.services import LiveService, ServiceRef, read_service_ref
+from rayllm_ctl.workflows.services import ServiceRef, read_service_ref, require_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -59,11 +58,12 @@ def prepare(
     Raises NotFoundError, and UserError if the bounds are invalid or not in the form that rayllm-ctl renders.
     """
     rights = RAY_SERVICE.rights_for("apply")
-    service = live_service(cluster, name, namespace, rights)
-    known = known_revisions(cluster, service)
-    (own, *others), applied = applied_manifests(cluster, service, known)
+    kind, item = require_service(cluster, name, namespace, rights)
+    service = read_service_ref(cluster, kind, name, namespace, rights.needed, item)
+    known = known_revisions(service)
+    (own, *others), applied = applied_manifests(service, known)
     _require_owned(service, own)
-    if service.kind.is_cluster:
+    if kind.is_cluster:
         what, scaled = "", _scaled_cluster(service, own, low, high, model)
     else:
         what, scaled = scaled_service(service, own, low, high, model)
@@ -84,15 +84,15 @@ def prepare(
     return Scaling(
         Rendering(name, namespace, (scaled.manifest, *others), tuple(notes), None),
         f"scale: {change}",
-        {service.kind.name: int(service.item["metadata"].get("generation") or 0)},
+        {kind.name: int(item["metadata"].get("generation") or 0)},
         start_seconds(known),
-        read_service_ref(cluster, service.kind, name, namespace, rights.needed, service.item),
+        service,
         applied,
         known or None,
     )
 
 
-def _require_owned(service: LiveService, own: Mapping[str, Any]) -> None:
+def _require_owned(service: ServiceRef, own: Mapping[str, Any]) -> None:
     """Raise ConflictError if another manager has taken over the fields with the bounds."""
     groups = (*service.kind.cluster_path, "workerGroupSpecs")
     for path in (groups,) if service.kind.is_cluster else (("spec", FIELD), groups):
@@ -100,7 +100,7 @@ def _require_owned(service: LiveService, own: Mapping[str, Any]) -> None:
         for part in path:
             found = found.get(part) if isinstance(found, Mapping) else None
         if found is None:
-            others = ", ".join(managers(service.item, *path)) or "another client"
+            others = ", ".join(managers(service.live, *path)) or "another client"
             raise ConflictError(
                 f"{service.label}: {others} has set {'.'.join(path)}, which scale would change",
                 hint="rayllm-ctl deploy -f FILE --force-conflicts    # takes it over, with the values of the file",
@@ -108,7 +108,7 @@ def _require_owned(service: LiveService, own: Mapping[str, Any]) -> None:
 
 
 def _scaled_cluster(
-    service: LiveService, own: Mapping[str, Any], low: int | None, high: int | None, model: str | None
+    service: ServiceRef, own: Mapping[str, Any], low: int | None, high: int | None, model: str | None
 ) -> Scaled:
     if model is not None:
         raise UsageError(f"{service.label} serves one model", hint="leave out --model")
@@ -126,7 +126,7 @@ def _scaled_cluster(
 
 
 def scaled_service(
-    service: LiveService, own: Mapping[str, Any], low: int | None, high: int | None, model: str | None
+    service: ServiceRef, own: Mapping[str, Any], low: int | None, high: int | None, model: str | None
 ) -> tuple[str, Scaled]:
     """A RayService with at least `low` and at most `high` replicas of a model, whose id comes first.
 
@@ -155,7 +155,7 @@ def scaled_service(
     return f"{chosen.id}: ", Scaled(manifest, before, after, {group: pods})
 
 
-def _chosen(service: LiveService, found: list[ScalableModel], model: str | None) -> ScalableModel:
+def _chosen(service: ServiceRef, found: list[ScalableModel], model: str | None) -> ScalableModel:
     if not found:
         raise _not_ours(service, "its Serve configuration has no model with replica bounds")
     ids = [one.id for one in found]
@@ -174,7 +174,7 @@ def _chosen(service: LiveService, found: list[ScalableModel], model: str | None)
     )
 
 
-def _valid(service: LiveService, before: Bounds, low: int | None, high: int | None) -> Bounds:
+def _valid(service: ServiceRef, before: Bounds, low: int | None, high: int | None) -> Bounds:
     after = Bounds(before.low if low is None else low, before.high if high is None else high)
     if after.high < 1:
         raise UsageError("at most 0 replicas: a model needs at least 1", hint="--min 0 --max 1    # scales to zero")
@@ -187,7 +187,7 @@ def _valid(service: LiveService, before: Bounds, low: int | None, high: int | No
     return after
 
 
-def worker_bounds(service: LiveService, manifest: Mapping[str, Any], model: ScalableModel) -> tuple[str, Bounds]:
+def worker_bounds(service: ServiceRef, manifest: Mapping[str, Any], model: ScalableModel) -> tuple[str, Bounds]:
     """The worker group of a model and its bounds, whose maximum is a multiple of the model's.
 
     Raises UserError if the bounds of the pods are not those that follow from the replicas.
@@ -229,7 +229,7 @@ def _budget_notes(others: list[dict[str, Any]], scaled: Scaled) -> list[str]:
     ]  # fmt: skip
 
 
-def _not_ours(service: LiveService, why: str) -> UserError:
+def _not_ours(service: ServiceRef, why: str) -> UserError:
     return UserError(
         f"{service.label} cannot be scaled: {why}",
         hint="change its replicas in the file that it was deployed from, then rayllm-ctl deploy -f FILE",

@@ -14,7 +14,7 @@ from rayllm_ctl.model.kube.revisions import code_digest
 from rayllm_ctl.model.plan.deployment import CodeVolume
 from rayllm_ctl.render.servingcode import ingress_code, models_code
 from rayllm_ctl.serveconfig.applied import FIELD
-from rayllm_ctl.workflows.rollout.applied_state import live_service
+from rayllm_ctl.workflows.services import require_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -43,13 +43,9 @@ def shipped(cluster: Cluster, name: str, namespace: str) -> list[Shipped]:
 
     Raises NotFoundError if there is no such service.
     """
-    service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("version"))
+    _, item = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("version"))
     own = (f"{name}{_INGRESS}", f"{name}{_MODELS}")
-    return [
-        _shipped(cluster, config_map, name, namespace)
-        for config_map in sorted(_names(service.item))
-        if config_map.startswith(own)
-    ]
+    return [_shipped(cluster, one, name, namespace) for one in sorted(_names(item)) if one.startswith(own)]
 
 
 def _names(value: Any) -> set[str]:
@@ -77,13 +73,13 @@ def _shipped(cluster: Cluster, config_map: str, service: str, namespace: str) ->
         config_map,
         str(notes.get(CODE_VERSION, "")),
         digest or config_map.rpartition("-")[2],
-        current=digest in {code.digest for code in _own(service)},
+        current=digest in {one.digest for one in _own(service)},
     )
 
 
 def _own(service: str) -> list[CodeVolume]:
     """The code that this release ships."""
-    return [ingress_code(service), *(models_code(service, transformers=transformers) for transformers in (False, True))]
+    return [ingress_code(service), *(models_code(service, transformers=one) for one in (False, True))]
 
 
 def restored(
@@ -94,25 +90,25 @@ def restored(
     Code of models stays in the cluster in a ConfigMap named after its digest. The code of the ingress is replaced in
     place, so the revision gets the current one. Raises UserError if code of models is gone.
     """
-    kept: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     notes: list[str] = []
     replaced: dict[str, str] = {}
-    for manifest in manifests:
-        wanted = code_digest(manifest)
-        if not wanted or "binaryData" in manifest:
-            kept.append(dict(manifest))
+    for item in manifests:
+        wanted = code_digest(item)
+        if not wanted or "binaryData" in item:
+            found.append(dict(item))
             continue
-        code = _code_of(cluster, manifest, namespace)
-        present = code_digest(code)
-        if present != wanted:
-            replaced[wanted] = present
+        code = _code_of(cluster, item, namespace)
+        given = code_digest(code)
+        if given != wanted:
+            replaced[wanted] = given
             notes.append(
                 f"the ingress keeps its current code, of rayllm-ctl {_version(code)}: that of the revision, of "
-                f"rayllm-ctl {_version(manifest)}, is not kept"
+                f"rayllm-ctl {_version(item)}, is not kept"
             )
-        metadata = {**manifest["metadata"], "annotations": code["metadata"]["annotations"]}
-        kept.append({**manifest, "metadata": metadata, "binaryData": code["binaryData"]})
-    return tuple(_with_digests(manifest, replaced) for manifest in kept), tuple(notes)
+        metadata = {**item["metadata"], "annotations": code["metadata"]["annotations"]}
+        found.append({**item, "metadata": metadata, "binaryData": code["binaryData"]})
+    return tuple(_with_digests(item, replaced) for item in found), tuple(notes)
 
 
 def _code_of(cluster: Cluster, item: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:

@@ -6,11 +6,8 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.apply.apply import apply
-from rayllm_ctl.cluster.lookup.rights import require_rights
-from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Event, Noted, Observed
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.cluster_spec import with_cluster_fields
@@ -18,8 +15,8 @@ from rayllm_ctl.model.kube.kuberay_versions import parse_version
 from rayllm_ctl.model.kube.labels import SUSPENDER
 from rayllm_ctl.model.observed.health import Snapshot, State
 from rayllm_ctl.workflows.observe.wait import Look, looks_at, timed_out, wait_ready
-from rayllm_ctl.workflows.rollout.applied_state import known_revisions, live_service, start_seconds
-from rayllm_ctl.workflows.services import LiveService
+from rayllm_ctl.workflows.rollout.applied_state import known_revisions, start_seconds
+from rayllm_ctl.workflows.services import ServiceRef, read_live_service_ref
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -33,41 +30,39 @@ _SUSPENDS = (1, 6)
 class Suspension:
     """A service to suspend or resume. start_seconds: the start-up limit of its last plan."""
 
-    service: LiveService
+    service: ServiceRef
     start_seconds: float
 
 
 def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspension:
     """The service `name`. Raises NotFoundError, and UserError if KubeRay cannot suspend it now."""
-    service = live_service(cluster, name, namespace, RAY_SERVICE.rights_for("suspend"))
-    require_rights(cluster, namespace, service.kind.rights_for("suspend").needed)
+    service = read_live_service_ref(cluster, name, namespace, "suspend")
     if not service.kind.is_cluster:
-        version = kuberay_version(cluster)
-        if version is not None and parse_version(version) < _SUSPENDS:
+        if service.kuberay and parse_version(service.kuberay) < _SUSPENDS:
             raise UserError(
-                f"KubeRay {version} cannot suspend a RayService: 1.6 or newer is required",
+                f"KubeRay {service.kuberay} cannot suspend a RayService: 1.6 or newer is required",
                 hint=f"rayllm-ctl scale {name} -n {namespace} --min 0    # no workers run while there are no requests",
             )
-        if len(service.kind.clusters_of(service.item)) > 1:
+        if len(service.kind.clusters_of(service.live)) > 1:
             raise UserError(
                 f"{service.label} is being upgraded: KubeRay would suspend only the RayCluster that is not serving yet",
                 hint=f"rayllm-ctl wait {name} -n {namespace} --for ready    # first",
             )
-    return Suspension(service, start_seconds(known_revisions(cluster, service)))
+    return Suspension(service, start_seconds(known_revisions(service)))
 
 
-def suspend(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
+def suspend(found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
     """Have KubeRay delete all pods of a service and, with `wait`, wait until they are gone.
 
     timeout: seconds; None: the start-up limit of its last plan. Raises WaitTimeoutError with the remaining pods.
     """
     service = found.service
-    yield from _set(cluster, service, suspended=True)
+    yield from _set(service, suspended=True)
     if not wait:
         return
     limit = found.start_seconds if timeout is None else timeout
     left, health = list[str](), None
-    for seen in looks_at(cluster, service.kind, service.name, service.namespace, limit, None):
+    for seen in looks_at(service.cluster, service.kind, service.name, service.namespace, limit, None, service.around):
         if not isinstance(seen, Look):
             yield seen
             continue
@@ -81,34 +76,36 @@ def suspend(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float |
     raise timed_out(f"{', '.join(left) or service.name} is still there", service.name, service.namespace, health, limit)
 
 
-def resume(cluster: Cluster, found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
+def resume(found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
     """Have KubeRay start the pods of a suspended service and, with `wait`, wait until it is Ready.
 
     timeout: seconds; None: as its last plan says. Raises as wait_ready does.
     """
-    service, stored = found.service, found.service.item
+    service, stored = found.service, found.service.live
     if not kuberay.is_suspended(stored):
         yield Noted(f"{service.label} is not suspended")
     else:
-        stored = yield from _set(cluster, service, suspended=False)
+        stored = yield from _set(service, suspended=False)
     if wait:
-        yield from wait_ready(cluster, service.kind, stored, found.start_seconds if timeout is None else timeout)
+        limit = found.start_seconds if timeout is None else timeout
+        yield from wait_ready(service.cluster, service.kind, stored, limit, around=service.around)
 
 
-def _set(cluster: Cluster, service: LiveService, *, suspended: bool) -> Generator[Applied, None, dict[str, Any]]:
+def _set(service: ServiceRef, *, suspended: bool) -> Generator[Applied, None, dict[str, Any]]:
     """Apply the field; returns the stored object.
 
     Raises FieldConflictError if another client, such as Kueue, has set it differently.
     """
     field: dict[str, Any] = {"suspend": suspended}
     manifest = {
-        "apiVersion": service.item["apiVersion"],
+        "apiVersion": service.live["apiVersion"],
         "kind": service.kind.name,
         "metadata": {"name": service.name, "namespace": service.namespace},
         **with_cluster_fields(service.kind.name, field),
     }
-    stored = service.item
-    for applied, item in apply(cluster, [manifest], field_manager=SUSPENDER):
+    stored = service.live
+    known = {(service.kind.name, service.name): service.item}
+    for applied, item in apply(service.cluster, [manifest], field_manager=SUSPENDER, known=known):
         yield applied
         stored = item
     return stored
@@ -116,5 +113,5 @@ def _set(cluster: Cluster, service: LiveService, *, suspended: bool) -> Generato
 
 def _pods(snapshot: Snapshot) -> list[str]:
     """The remaining Ray pods, as in pod/qwen-head."""
-    pods = [item["metadata"] for item in snapshot.objects if item["kind"] == "Pod"]
+    pods = [item["metadata"] for item in snapshot.of_kind("Pod")]
     return [f"pod/{one['name']}" for one in pods if kuberay.CLUSTER in (one.get("labels") or {})]

@@ -9,7 +9,7 @@ from rayllm_ctl.catalog import gpus
 from rayllm_ctl.cluster.api.errors import ForbiddenError
 from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.cluster.preflight import cluster as prerequisites
-from rayllm_ctl.cluster.preflight.versions import kuberay_version, server_version
+from rayllm_ctl.cluster.preflight.versions import kuberay_version, server_version, version_of
 from rayllm_ctl.cluster.snapshot.nodes import all_nodes
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.health.capacity import capacity_check
@@ -45,7 +45,7 @@ def check_cluster(cluster: Cluster, namespace: str) -> Iterator[Check]:
     if operator is None:
         yield Check("KubeRay", "operator", None, "not permitted to list deployments.apps and pods in all namespaces")
     elif served.ok is not False:
-        yield from operator_checks(*operator, namespace, kuberay_version(cluster))
+        yield from operator_checks(*operator, namespace, version_of(operator[0]))
     yield from prerequisites.namespace_checks(cluster, namespace)
     quotas = prerequisites.quotas(cluster, namespace)
     if quotas is None:

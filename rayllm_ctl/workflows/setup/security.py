@@ -27,7 +27,7 @@ def check_security(cluster: Cluster, name: str, namespace: str) -> Iterator[Chec
         kind, workload = _find(cluster, name, namespace)
         snapshot = collect_security(cluster, kind, workload)
     required = key_required(cluster, kind, workload)
-    yield from security_checks(read_checked_service(snapshot, kind.name, name, kuberay_version(cluster), required))
+    yield from security_checks(read_checked_service(snapshot, workload, kuberay_version(cluster), required))
 
 
 def _find(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, dict[str, Any]]:

@@ -169,3 +169,41 @@ def test_rights(run: Run, api: FakeAPI) -> None:
     result = run("logs", "tiny")
     assert result.code == 5
     assert "not permitted to get rayservices.ray.io, get rayclusters.ray.io, list pods" in result.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_replicas_are_unknown_while_the_dashboard_does_not_reach_serves_controller(run: Run, api: FakeAPI) -> None:
+    api.answer("GET", SERVE, (200, {"controller_info": {}, "applications": {}}))
+    reason = "Serve state of RayCluster tiny-bcdfg could not be read: Ray's dashboard does not reach Serve's controller"
+    result = run("logs", "tiny")
+    assert result.code == 1, str(result)
+    assert f"✗ {reason}\nwhich replicas tiny has is unknown\n" in result.err
+    assert "hint: rayllm-ctl status tiny -n llm" in result.err
+    assert "rayllm-ctl logs tiny -n llm --head    # the container in which Serve starts" in result.err
+    assert "has no replicas" not in result.err
+
+    api.answer("GET", f"/pods/{WORKER}/log$", (200, b"ray started\n"))
+    pod = run("logs", "tiny", "--replica", WORKER)
+    assert (pod.code, pod.out) == (0, "ray started\n"), str(pod)
+    assert pod.err == f"{reason}; this is the log of the pod's container, and replicas in it may have others\n"
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_pod_is_no_replica_where_serve_says_so(run: Run, api: FakeAPI) -> None:
+    serving(api, models=[replica("a", WORKER)])
+    assert run("logs", "tiny", "--replica", HEAD).err == ""
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_second_ray_cluster_that_cannot_be_asked_is_noted_beside_the_logs_of_the_first(
+    run: Run, api: FakeAPI
+) -> None:
+    item = api.stored("RayService", "tiny")
+    api.put(**{**item, "status": {**item["status"], "pendingServiceStatus": {"rayClusterName": "tiny-zzzzz"}}})
+    made = api.stored("RayCluster", "tiny-bcdfg")
+    api.put(**{**made, "metadata": {**made["metadata"], "name": "tiny-zzzzz", "uid": "second"}, "status": {}})
+    serving(api, models=[replica("a", WORKER)])
+    api.answer("GET", SERVE, lambda request: (503, b"no") if "tiny-zzzzz" in request.path else None)
+    result = run("logs", "tiny")
+    assert (result.code, result.out.splitlines()[:1]) == (0, ["serve/replica_a.log first"]), str(result)
+    assert result.err == "Serve state of RayCluster tiny-zzzzz could not be read: no\n"

@@ -211,7 +211,7 @@ def test_replicas_of_a_head_that_could_not_be_asked_at_first_are_not_new(
     lines = follow(tail=1)
     assert lines.until("waiting") == [
         "Serve state of RayCluster tiny-bcdfg could not be read: no endpoints available",
-        "there is no replica of tiny now: waiting",
+        "whether there is a replica of tiny is unknown: waiting",
     ]
     serving(api, models=[replica("a", "w1")])
     assert lines.until("3") == ["pod/w1: new replica", "[w1] 3"]

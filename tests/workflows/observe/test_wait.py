@@ -191,7 +191,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def quiet(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[Snapshot | Exception]:
     monkeypatch.setattr(wait, "Watch", Quiet)
-    monkeypatch.setattr(wait, "kind_of", lambda *_: RAY_SERVICE)
+    monkeypatch.setattr(wait, "find_service", lambda *_: (RAY_SERVICE, None))
     monkeypatch.setattr(wait, "Collector", Collector)
     monkeypatch.setattr(Collector, "answers", [])
     return Collector.answers

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
+from rayllm_ctl.cluster.api.permissions import Permissions
 from rayllm_ctl.cluster.apply.inventory import Entry, inventory
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.kinds import RAY_SERVICE
@@ -207,6 +208,7 @@ def test_surplus_that_may_not_be_deleted(api: FakeAPI, cluster: Cluster, service
     known = deployed(service, ray_service(), network_policy())
     applied = inventory(cluster, "tiny", "llm")
     api.granted = set()
+    known = dataclasses.replace(known, permissions=Permissions(cluster, "llm"))
     with pytest.raises(ClusterError, match="not permitted to delete networkpolicies"):
         result(find_surplus(known, made(), applied))
 

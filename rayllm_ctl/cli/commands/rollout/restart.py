@@ -57,5 +57,5 @@ def command(
         print_meaning(ctx, found.diff)
     follow = f"rayllm-ctl watch {name} -n {namespace}     # follow it"
     with show(ctx, output) as display, interruptible(f"pods of {name} that were restarted keep starting", follow):
-        for event in restart(cluster, found, options):
+        for event in restart(found, options):
             display.handle(event)

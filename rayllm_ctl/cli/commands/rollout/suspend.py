@@ -31,5 +31,5 @@ def command(
     found = prepare_suspension(cluster, name, kube.namespace or cluster.namespace)
     follow = f"rayllm-ctl watch {name} -n {found.service.namespace}     # follow it"
     with show(ctx, output) as display, interruptible(f"the operation on {name} continues in the cluster", follow):
-        for event in suspend(cluster, found, wait=wait, timeout=timeout):
+        for event in suspend(found, wait=wait, timeout=timeout):
             display.handle(event)

@@ -6,7 +6,7 @@ import json
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,15 @@ from rayllm_ctl.changes.redaction import redacted, redacted_text
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.lookup.services import not_found
-from rayllm_ctl.cluster.snapshot.log_sources import Reading, of_containers, of_replicas, operator_pods, pods_of
+from rayllm_ctl.cluster.snapshot.log_sources import Reading, of_containers, of_replicas
 from rayllm_ctl.cluster.snapshot.service import collect
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
-from rayllm_ctl.model.observed.health import Snapshot, State
+from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed.health import Object, Snapshot, State
 from rayllm_ctl.workflows.observe.bundle.read import ARCHIVES
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -49,9 +50,9 @@ def collect_bundle(cluster: Cluster, name: str, namespace: str, target: Path) ->
     """
     _check(target)
     with explained(cluster, namespace, RAY_SERVICE.rights_for("status")):
-        kind = kind_of(cluster, name, namespace)
+        kind, item = find_service(cluster, name, namespace)
     with explained(cluster, namespace, kind.rights_for("status")):
-        snapshot = collect(cluster, kind, name, namespace)
+        snapshot = collect(cluster, kind, name, namespace, item)
     if kind.diagnose(snapshot, name, namespace).state is State.NOT_FOUND:
         raise not_found(cluster, kind, name, namespace)
     notes: list[str] = []
@@ -134,19 +135,29 @@ def _more_logs(
 def _sources(
     cluster: Cluster, kind: WorkloadKind, snapshot: Snapshot, name: str, notes: list[str]
 ) -> Sequence[LogSource]:
-    workload = next((o for o in snapshot.objects if o["kind"] == kind.name and o["metadata"]["name"] == name), None)
-    sources: list[LogSource] = []
+    workload = snapshot.find(kind.name, name)
+    if workload is None:
+        return of_containers(cluster, _pods(snapshot, "", ()))
+    found = of_containers(cluster, _pods(snapshot, str(workload["metadata"]["namespace"]), kind.clusters_of(workload)))
+    if kind.is_cluster:
+        return found
     try:
-        sources += of_containers(cluster, operator_pods(cluster))
-        if workload is not None:
-            sources += of_containers(cluster, pods_of(cluster, kind, workload))
-            if not kind.is_cluster:
-                replicas = of_replicas(cluster, kind, workload, "serve")
-                sources += [*replicas.sources, *of_replicas(cluster, kind, workload, "engine").sources]
-                notes += [f"some logs could not be read: {why}" for why in replicas.unread.values()]
+        replicas = of_replicas(cluster, kind, workload, "serve", "engine", answers=snapshot.serve)
+        found += replicas.sources
+        notes += [f"some logs could not be read: {why}" for why in replicas.unread.values()]
     except UserError as error:
         notes.append(f"some logs could not be read: {error.message}")
-    return sources
+    return found
+
+
+def _pods(snapshot: Snapshot, namespace: str, clusters: Collection[str]) -> Iterator[Object]:
+    """The pods of RayClusters in a namespace, and those of the operator."""
+    for pod in snapshot.of_kind("Pod"):
+        metadata = pod["metadata"]
+        labels = metadata.get("labels") or {}
+        mine = labels.get(kuberay.CLUSTER) in clusters and metadata.get("namespace") == namespace
+        if mine or kuberay.is_operator(labels):
+            yield pod
 
 
 def _text(source: LogSource) -> str:

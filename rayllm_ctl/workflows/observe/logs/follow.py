@@ -95,7 +95,7 @@ class _Follower:
         self._stopped = threading.Event()
         self._logs: dict[str, _Log] = {}
         self._unread: frozenset[str] = frozenset()
-        self._waiting = False
+        self._waiting = ""
         self._received = False
         self._failing_since: float | None = None
 
@@ -156,10 +156,15 @@ class _Follower:
             yield from self._changes([log.source for log in gone], began)
         for key, source in present.items():
             self._go_on(key, source, found, first)
-        waits = not any(not log.gone for log in self._logs.values())
-        if waits and not self._waiting:
-            yield LogNote(f"there is no {self._word} of {self._choice.name} now: waiting")
-        self._waiting = waits
+        waiting = "" if any(not log.gone for log in self._logs.values()) else self._why_it_waits(found)
+        if waiting and waiting != self._waiting:
+            yield LogNote(waiting)
+        self._waiting = waiting
+
+    def _why_it_waits(self, found: Found) -> str:
+        if found.unread:
+            return f"whether there is a {self._word} of {self._choice.name} is unknown: waiting"
+        return f"there is no {self._word} of {self._choice.name} now: waiting"
 
     def _go_on(self, key: str, source: LogSource, found: Found, first: bool) -> None:
         log = self._logs.get(key)

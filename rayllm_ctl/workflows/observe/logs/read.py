@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.cluster.api.permissions import explained
-from rayllm_ctl.cluster.lookup.services import require
 from rayllm_ctl.cluster.snapshot.container_logs import pieces
 from rayllm_ctl.cluster.snapshot.log_sources import Reading
 from rayllm_ctl.errors import UsageError, UserError
@@ -14,7 +14,7 @@ from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.workflows.observe.logs.follow import follow_logs
 from rayllm_ctl.workflows.observe.logs.lines import LogLine, LogNote, whole_lines
 from rayllm_ctl.workflows.observe.logs.select import LogChoice, LogPart
-from rayllm_ctl.workflows.services import kind_of
+from rayllm_ctl.workflows.services import require_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -35,28 +35,29 @@ def log_lines(
 ) -> Iterator[LogLine | LogNote]:
     """The lines of the logs of `part` of service `name` that contain `grep`.
 
-    pod: that pod alone, of which the container's log is read where Serve has no replica in it. tail: lines from the
-    end of each log, None for all. follow: all logs at once as they are written, those that begin later among them,
-    until the service or `pod` is gone. previous: of the previous run of the containers, which is not followed. Raises
-    NotFoundError when there is no such service, UserError when there is no such log, or none of them can be read.
+    pod: that pod alone, of which the container's log is read where Serve has no replica in it; with a note, where Serve
+    could not be asked. tail: lines from the end of each log, None for all. follow: all logs at once as they are
+    written, those that begin later among them, until the service or `pod` is gone. previous: of the previous run of the
+    containers, which is not followed. Raises NotFoundError when there is no such service, UserError when there is no
+    such log, or none of them can be read.
     """
     if previous and part == "engine":
         raise UsageError(
             "--previous is about containers, and the engine runs inside one",
             hint=f"rayllm-ctl logs {name} -n {namespace} --previous",
         )
+    kind, workload = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("logs"))
     with explained(cluster, namespace, RAY_SERVICE.rights_for("logs")):
-        kind = kind_of(cluster, name, namespace)
-        workload = require(cluster, kind, name, namespace)
         choice = LogChoice(cluster, kind, name, namespace, part, pod, previous)
         found = choice.find(workload)
         follow = follow and not previous
         if not found.sources and not (follow and pod is None and part != "operator"):
-            raise UserError("\n".join(found.unread.values())) if found.unread else choice.nothing(workload)
+            raise choice.nothing(workload, found)
         if follow:
             lines = follow_logs(choice, found, tail)
         else:
-            lines = _in_turn(found.sources, Reading(tail, previous=previous))
+            notes = map(LogNote, found.unread.values())
+            lines = chain(notes, _in_turn(found.sources, Reading(tail, previous=previous)))
         for item in lines:
             if isinstance(item, LogNote) or grep in item.text:
                 yield item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.cluster.snapshot.log_sources import Found, of_containers, of_replicas, operator_pods, pods_of
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 LogPart = Literal["replicas", "engine", "head", "operator"]
 
 _MOST_HINTS = 5
+
+_INSTEAD = "this is the log of the pod's container, and replicas in it may have others"
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,17 @@ class LogChoice:
         """Whether `pod` exists, be it in a RayCluster that the service has left."""
         return bool(self.cluster.list("Pod", self.namespace, field_selector=f"metadata.name={self.pod}"))
 
-    def nothing(self, workload: dict[str, Any]) -> UserError:
-        """Why nothing was found."""
+    def nothing(self, workload: dict[str, Any], found: Found) -> UserError:
+        """Why nothing was found, or is known."""
         status = f"rayllm-ctl status {self.name} -n {self.namespace}"
+        if found.unread:
+            return UserError(
+                "\n".join([*found.unread.values(), f"which replicas {self.name} has is unknown"]),
+                hint=(
+                    f"{status}    # why Serve cannot be asked",
+                    f"rayllm-ctl logs {self.name} -n {self.namespace} --head    # the container in which Serve starts",
+                ),
+            )
         if self.part == "operator":
             return UserError("no pod of the KubeRay operator can be found", hint=status)
         names = [_name(one) for one in self.pods(workload)]
@@ -79,15 +90,19 @@ class LogChoice:
         containers = Found(of_containers(self.cluster, chosen), frozenset(self.kind.clusters_of(workload)))
         if not chosen or self.previous or self.kind.is_cluster:
             return containers
+        of = str((chosen[0]["metadata"].get("labels") or {}).get(kuberay.CLUSTER, ""))
         try:
             found = of_replicas(self.cluster, self.kind, workload, "serve")
-        except UserError:
+        except UserError as error:
             if self.container is None:
-                return containers
+                return replace(containers, unread={of: f"{error.message}; {_INSTEAD}"})
             raise
         mine = [one for one in found.sources if one.pod == pod]
+        if self.container is None and not mine:
+            why = found.unread.get(of)
+            return replace(containers, unread={of: f"{why}; {_INSTEAD}"}) if why else containers
         if self.container is None:
-            return Found(mine, found.clusters, found.unread) if mine else containers
+            return Found(mine, found.clusters, found.unread)
         return Found([*mine, *(containers.sources if self.container else ())], found.clusters, found.unread)
 
     def _is_wanted(self, pod: dict[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.serveconfig import bounds
 from rayllm_ctl.serveconfig.applied import applied_config
 from rayllm_ctl.workflows.rollout.scale import worker_bounds
-from rayllm_ctl.workflows.services import LiveService
+from rayllm_ctl.workflows.services import ServiceRef
 
 if TYPE_CHECKING:
     from rayllm_ctl.serveconfig.bounds import ScalableModel
@@ -31,12 +31,12 @@ class Fitting:
     """
 
     def __init__(
-        self, service: LiveService, active: str, manifest: Mapping[str, Any],
+        self, service: ServiceRef, active: str, manifest: Mapping[str, Any],
         nodes: Sequence[Object], pods: Sequence[Object],
     ) -> None:  # fmt: skip
         self._manifest, self._nodes = manifest, nodes
         # Another RayCluster that has not taken over is replaced by the second one: its pods are deleted.
-        going = set(service.kind.clusters_of(service.item)) - {active}
+        going = set(service.kind.clusters_of(service.live)) - {active}
         self._pods = [pod for pod in pods if ray_cluster(pod, service.namespace) not in going]
         self._workers: dict[str, list[str]] = {}
         for pod in self._pods:
@@ -44,10 +44,10 @@ class Fitting:
                 group = str(pod["metadata"]["labels"].get(kuberay.GROUP))
                 self._workers.setdefault(group, []).append(str(pod["metadata"]["uid"]))
         self.old, self.new = (
-            {one.id: one for one in bounds.models(applied_config(side))} for side in (service.item, manifest)
+            {one.id: one for one in bounds.models(applied_config(side))} for side in (service.live, manifest)
         )
-        self._old_groups = {model.id: _group(service, service.item, model) for model in self.old.values()}
-        self._new_groups = {model.id: _group(service, manifest, model) for model in self.new.values()}
+        self._old_groups = {one.id: _group(service, service.live, one) for one in self.old.values()}
+        self._new_groups = {one.id: _group(service, manifest, one) for one in self.new.values()}
         self.now = {
             model: len(self._workers.get(group, ())) // each for model, (group, each) in self._old_groups.items()
         }
@@ -69,7 +69,7 @@ class Fitting:
     def most(self) -> tuple[dict[str, int], dict[str, int]] | None:
         """The most replicas of both that fit, with at least one of each model; None if that is not possible.
 
-        Maximizes the minimum of both, which is always available.
+        Maximizes the minimum of both: so many replicas are always available.
         """
         for most in range(max([*self.now.values(), *self.wanted.values()], default=0) - 1, 0, -1):
             first, second = (
@@ -110,7 +110,7 @@ def ray_cluster(pod: Object, namespace: str) -> str:
     )
 
 
-def _group(service: LiveService, manifest: Mapping[str, Any], model: ScalableModel) -> tuple[str, int]:
+def _group(service: ServiceRef, manifest: Mapping[str, Any], model: ScalableModel) -> tuple[str, int]:
     """The worker group of a model, and the number of its pods per replica."""
     name, bounds = worker_bounds(service, manifest, model)
     return name, bounds.high // model.bounds.high

@@ -27,7 +27,7 @@ from rayllm_ctl.workflows.rollout.applied_state import known_revisions, own_mani
 from rayllm_ctl.workflows.rollout.apply import apply_step
 from rayllm_ctl.workflows.rollout.scale import scaled_service
 from rayllm_ctl.workflows.rollout.upgrade.capacity import Fitting, ReplicaCounts, ray_cluster
-from rayllm_ctl.workflows.services import LiveService
+from rayllm_ctl.workflows.services import ServiceRef
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -85,8 +85,7 @@ class NoShrink:
 
 
 def shrinking(
-    cluster: Cluster,
-    service: LiveService,
+    service: ServiceRef,
     manifests: Sequence[Mapping[str, Any]],
     known: Sequence[Revision] | None = None,
 ) -> Shrink | NoShrink | None:
@@ -95,32 +94,32 @@ def shrinking(
     None if none, as another RayCluster that has not taken over is deleted first. known: the history of the service, if
     it has been read.
     """
-    status = (service.item.get("status") or {}).get("activeServiceStatus") or {}
+    status = (service.live.get("status") or {}).get("activeServiceStatus") or {}
     active = str(status.get("rayClusterName") or "")
-    nodes = all_nodes(cluster)
-    if not active or nodes is None:
+    found = all_nodes(service.cluster)
+    if not active or found is None:
         return NoShrink("not permitted to list nodes" if active else "no RayCluster serves yet")
     manifest = workload(manifests)[1]
     try:
-        fitting = Fitting(service, active, manifest, *nodes)
+        fitting = Fitting(service, active, manifest, *found)
     except UserError as error:  # its replicas are not in the form that rayllm-ctl renders
         return NoShrink(error.message)
     if fitting.check(fitting.now, fitting.wanted).ok:
         return None
     if (most := fitting.most()) is not None:
-        history = known_revisions(cluster, service) if known is None else known
+        history = known_revisions(service) if known is None else known
         return _steps(service, manifest, fitting, own_manifest(service, history), *most)
     alone = fitting.check(None, fitting.wanted)
     if not alone.ok:
         return NoShrink(f"and would not fit without it either: {alone.detail}")
     if not fitting.now:
         return NoShrink("its Serve configuration has no model with replica bounds", replaceable=True)
-    single = max(fitting.now.values()) <= 1
-    return NoShrink("each model has one replica" if single else "fewer replicas are not enough", replaceable=True)
+    one = max(fitting.now.values()) <= 1
+    return NoShrink("each model has one replica" if one else "fewer replicas are not enough", replaceable=True)
 
 
 def _steps(
-    service: LiveService, manifest: Mapping[str, Any], fitting: Fitting, own: Mapping[str, Any],
+    service: ServiceRef, manifest: Mapping[str, Any], fitting: Fitting, own: Mapping[str, Any],
     first: ReplicaCounts, second: ReplicaCounts,
 ) -> Shrink:  # fmt: skip
     """The manifests of both steps. own: that of the service as applied."""
@@ -140,8 +139,7 @@ def _steps(
 
 
 def unfinished(
-    cluster: Cluster,
-    service: LiveService,
+    service: ServiceRef,
     manifests: Sequence[Mapping[str, Any]],
     known: Sequence[Revision] | None = None,
 ) -> dict[str, Any] | None:
@@ -149,13 +147,13 @@ def unfinished(
 
     An interrupted command left this state: the missing workers do not fit next to the first RayCluster.
     """
-    others = service.kind.clusters_of(service.item)[1:]
-    nodes_and_pods = all_nodes(cluster)
-    if not others or nodes_and_pods is None:
+    others = service.kind.clusters_of(service.live)[1:]
+    found = all_nodes(service.cluster)
+    if not others or found is None:
         return None
     counts = Counter(
         str(pod["metadata"]["labels"].get(kuberay.GROUP))
-        for pod in nodes_and_pods[1]
+        for pod in found[1]
         if ray_cluster(pod, service.namespace) in others
     )
     config = cluster_spec(workload(manifests)[1])
@@ -165,16 +163,14 @@ def unfinished(
         for name, low in ((str(group["groupName"]), int(group.get("minReplicas") or 0)),)
         if low > counts[name]
     }
-    groups = [
-        group for group in with_group_bounds(config["workerGroupSpecs"], missing) if group["groupName"] in missing
-    ]
-    if capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *nodes_and_pods).ok:
+    groups = [one for one in with_group_bounds(config["workerGroupSpecs"], missing) if one["groupName"] in missing]
+    if capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found).ok:
         return None
-    return own_manifest(service, known_revisions(cluster, service) if known is None else known)
+    return own_manifest(service, known_revisions(service) if known is None else known)
 
 
 def shrink_replicas(
-    cluster: Cluster, service: LiveService, plan: Shrink, limit: float, *, force: bool, stop: Stop | None
+    service: ServiceRef, plan: Shrink, limit: float, *, force: bool, stop: Stop | None
 ) -> Iterator[Event]:
     """Reduce the replicas, and wait until their GPUs are free. limit: seconds.
 
@@ -182,11 +178,11 @@ def shrink_replicas(
     """
 
     def bounded(manifest: Mapping[str, Any]) -> Iterator[Event]:
-        return apply_step(cluster, service.kind, manifest, limit, stop, force=force)
+        return apply_step(service.cluster, service.kind, manifest, limit, stop, force=force)
 
     if plan.smaller != plan.own:
         yield from bounded(plan.smaller)
-    problem = _await_place(cluster, plan.second, stop)
+    problem = _await_place(service.cluster, plan.second, stop)
     if problem is None:
         return
     yield Noted(f"the second RayCluster does not fit: {problem.detail}")
@@ -203,9 +199,9 @@ def _await_place(cluster: Cluster, manifest: Mapping[str, Any], stop: Stop | Non
     """Wait until the second RayCluster fits; returns the lacking capacity after RELEASED_SECONDS, else None."""
     deadline = time.monotonic() + RELEASED_SECONDS
     while True:
-        nodes = all_nodes(cluster)
+        found = all_nodes(cluster)
         unknown = Checked("capacity", None, "whether the nodes have capacity is unknown: not permitted to list nodes")
-        check = capacity_check(manifest, *nodes) if nodes is not None else unknown
+        check = capacity_check(manifest, *found) if found is not None else unknown
         if check.ok or (stop is not None and stop.is_set()):
             return None
         if time.monotonic() > deadline:

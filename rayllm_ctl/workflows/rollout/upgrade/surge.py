@@ -15,7 +15,7 @@ from rayllm_ctl.model.kube.scaling import Bounds
 from rayllm_ctl.serveconfig import bounds
 from rayllm_ctl.serveconfig.applied import applied_config
 from rayllm_ctl.workflows.rollout.scale import scaled_service
-from rayllm_ctl.workflows.services import LiveService
+from rayllm_ctl.workflows.services import ServiceRef
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -25,14 +25,14 @@ SURGE = 2
 
 
 def raised(
-    service: LiveService, manifests: Sequence[Mapping[str, Any]]
+    service: ServiceRef, manifests: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
     """The changed service with two replicas of each model that has one and restarts, and by model the pods of each
     worker group per replica. Raises UserError if that does not help.
     """
     _, manifest = workload(manifests)
-    old, new = applied_config(service.item), applied_config(manifest)
-    before = {(model.id, model.name) for model in bounds.models(old)}
+    old, new = applied_config(service.live), applied_config(manifest)
+    before = {(one.id, one.name) for one in bounds.models(old)}
     changed, pods = dict(manifest), dict[str, dict[str, int]]()
     for model in bounds.models(new):
         if model.bounds.low >= SURGE or _application(old, model.name) == _application(new, model.name):
@@ -43,21 +43,19 @@ def raised(
         scaled = scaled_service(service, changed, wanted.low, wanted.high, model.id)[1]
         changed = scaled.manifest
         pods[model.id] = {group: after.low // SURGE for group, (_, after) in scaled.pods.items()}
-    if not pods or {name for _, name in before} != {model.name for model in bounds.models(new)}:
+    if not pods or {name for _, name in before} != {one.name for one in bounds.models(new)}:
         raise _no_surge(service, "no model with one replica restarts")
     return changed, pods
 
 
 def _application(config: Any, name: str) -> Any:
-    return next(
-        (application for application in config.get("applications") or () if application.get("name") == name), None
-    )
+    return next((one for one in config.get("applications") or () if one.get("name") == name), None)
 
 
 def place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapping[str, int]]) -> Checked:
     """Whether the nodes have capacity for one more replica of each model."""
-    nodes = all_nodes(cluster)
-    if nodes is None:
+    found = all_nodes(cluster)
+    if found is None:
         return Checked("capacity", None, "not permitted to list nodes")
     count = {group: each for groups in pods.values() for group, each in groups.items()}
     config = cluster_spec(manifest)
@@ -66,10 +64,10 @@ def place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapp
         for group in config["workerGroupSpecs"]
         if group["groupName"] in count
     ]
-    return capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *nodes)
+    return capacity_check({"spec": {**config, "workerGroupSpecs": groups}}, *found)
 
 
-def _no_surge(service: LiveService, why: str) -> UserError:
+def _no_surge(service: ServiceRef, why: str) -> UserError:
     return UserError(
         f"{service.label}: an extra replica would not keep the service available: {why}; nothing was applied",
         hint="--upgrade new-cluster    # a second RayCluster serves before the first is deleted",
