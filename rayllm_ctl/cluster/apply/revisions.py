@@ -73,7 +73,7 @@ def add_revision(
 
 
 def set_outcome(cluster: Cluster, revision: Revision, namespace: str, outcome: str) -> None:
-    """Record what came of a revision. It is gone where the service has been deleted: then there is nothing to say."""
+    """Record the outcome of a revision, if it still exists: it is gone if the service was deleted."""
     annotate_revision(cluster, revision.object_name, namespace, {OUTCOME: outcome})
 
 
