@@ -66,8 +66,9 @@ docs: install chart ## rewrite what is made from the code
 	$(BIN)/python scripts/template_values.py
 	$(BIN)/python -m e2e.images.containerfile
 
-chart: install ## rewrite what charts/rayllm takes from the templates of render
+chart: install ## rewrite what charts/rayllm takes from the templates of render, and the definitions of rayllm-operator
 	$(BIN)/python -m scripts.helmchart
+	$(BIN)/python scripts/crds.py
 
 HELM ?= helm
 CHART_URL ?=
