@@ -22,8 +22,9 @@ from rayllm_ctl.model.spec.checks.batch import ENDPOINT, NO_COLUMN, ONE_ANSWER, 
 from rayllm_ctl.model.spec.checks.batch_files import ANONYMOUS, COMPRESSED
 from rayllm_ctl.model.spec.gateway import SERVING_PATH
 from rayllm_ctl.model.spec.service import Engine
-from rayllm_ctl.specfile.crd.model import args_named, forbidden, of_one_model
+from rayllm_ctl.specfile.crd.model import args_named, forbidden, named_keys, of_one_model
 from rayllm_ctl.specfile.crd.rule import CelRule, CelRules, count_of, has, never, some, unless, value
+from rayllm_ctl.specfile.crd.schema import Schema
 from rayllm_ctl.specfile.crd.service import pods
 from rayllm_ctl.specfile.crd.shapes import POSITIVE, WHOLE_SECONDS, given_name, matches
 
@@ -206,8 +207,8 @@ BATCH_RULES: CelRules = {
     (Job, "keep_after"): (WHOLE_SECONDS,),
 }
 
-BATCH_ARGUMENTS: Mapping[tuple[type, str], tuple[str, ...]] = {
-    (Engine, "args"): _ARGS,
-    (Sampling, "args"): (*SAMPLING_FIELDS, *NO_COLUMN),
+BATCH_ARGUMENTS: Mapping[tuple[type, str], Schema] = {
+    (Engine, "args"): named_keys(_ARGS),
+    (Sampling, "args"): named_keys([*SAMPLING_FIELDS, *NO_COLUMN]),
 }
 """Arguments of the engine and of sampling that rules name."""

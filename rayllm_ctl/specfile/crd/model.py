@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rayllm_ctl.model.spec.checks.engine_args import OWN_FIELD, forbidden_args
 from rayllm_ctl.specfile.crd.rule import CelRule, has, never, some, unless, value
+from rayllm_ctl.specfile.crd.schema import Schema
 
 ON_CPU = f"{value('accelerator.kind', repr('gpu'))} == 'cpu'"
 ON_TRANSFORMERS = f"{value('engine.kind', repr('vllm'))} == 'transformers'"
 OF_CPUS = "does not apply to CPU services"
 ARGS = ".engine.args"
-LORA = ("engine.args.enable_lora", "engine.args.lora_modules")
+LORA = "engine.args.enable_lora"
 
 
 def args_named(mode: str) -> tuple[str, ...]:
@@ -30,6 +31,24 @@ def forbidden(names: tuple[str, ...], condition: str = "") -> Iterator[CelRule]:
     if rest:
         given = " || ".join(f"has(self.engine.args.{name})" for name in rest)
         yield CelRule(f"{guard}!({has('engine.args')}) || !({given})", f"cannot be set: {', '.join(rest)}", ARGS)
+
+
+def named_keys(names: Iterable[str]) -> Schema:
+    """The schemas of keys of a free-form mapping that rules name. What is never permitted may be of any type."""
+    return {name: dict(_PERMITTED.get(name, _NEVER)) for name in sorted({*names})}
+
+
+_NEVER: Schema = {"x-kubernetes-int-or-string": True, "maxLength": 1024}
+_WORD: Schema = {"type": "string", "maxLength": 1024}
+
+_PERMITTED: Mapping[str, Schema] = {
+    "disable_log_stats": {"type": "boolean"},
+    "distributed_executor_backend": _WORD,
+    "enable_lora": {"type": "boolean"},
+    "host": _WORD,
+    "port": {"type": "integer"},
+}
+"""The types of engine arguments that rules reject in one place and permit in another."""
 
 
 def of_one_model() -> Iterator[CelRule]:
@@ -75,5 +94,5 @@ ENTRY: tuple[CelRule, ...] = (
     *of_one_model(),
     *forbidden(args_named("rayservice")),
     CelRule(unless(ON_TRANSFORMERS, "adapters[]"), "does not apply to engine kind transformers", ".adapters"),
-    CelRule(unless(some("adapters"), *LORA), "enable_lora and lora_modules are set by adapters", ARGS),
+    CelRule(unless(some("adapters"), LORA), "enable_lora is set by adapters", ARGS),
 )

@@ -38,10 +38,10 @@ _SCALARS: Mapping[Any, Constraints] = {
 class SchemaMaker:
     """Schemas of sections, with the rules of their classes and fields.
 
-    named: the keys of free-form mappings that rules name, which CEL sees only where the schema has them.
+    named: the keys of free-form mappings that rules name, which CEL sees only where the schema has them with a type.
     """
 
-    def __init__(self, rules: CelRules, named: Mapping[tuple[type, str], tuple[str, ...]]) -> None:
+    def __init__(self, rules: CelRules, named: Mapping[tuple[type, str], Mapping[str, Schema]]) -> None:
         self._rules, self._named = rules, named
 
     def section(self, section: type, fields: Mapping[str, Field] | None = None) -> Schema:
@@ -68,8 +68,8 @@ class SchemaMaker:
             found = {"x-kubernetes-int-or-string": True, **UNITS[field.unit], **limits}
         else:
             found = self._kind(field.kind, limits)
-        if (names := self._named.get((section, field.name))) is not None:
-            found["properties"] = {name: {"x-kubernetes-int-or-string": True, "maxLength": 1024} for name in names}
+        if (section, field.name) in self._named:
+            found["properties"] = dict(self._named[section, field.name])
         found |= _validations(self._field_rules(section, field))
         if field.nullable and field.default is not None:
             found["nullable"] = True

@@ -27,9 +27,11 @@ from rayllm_ctl.specfile.crd.model import (
     ON_TRANSFORMERS,
     args_named,
     forbidden,
+    named_keys,
     of_one_model,
 )
 from rayllm_ctl.specfile.crd.rule import CelRule, CelRules, has, never, some, unless, value
+from rayllm_ctl.specfile.crd.schema import Schema
 
 NAME_RULE = CelRule(
     f"size(self.metadata.name) <= {MAX_SERVICE_NAME} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
@@ -266,8 +268,8 @@ def _access() -> Iterator[CelRule]:
         unless(ON_TRANSFORMERS, "model.adapters[]"), "does not apply to engine kind transformers", ".model.adapters"
     )
     yield CelRule(
-        unless(_ADAPTERS, *LORA),
-        "enable_lora and lora_modules are set by model.adapters",
+        unless(_ADAPTERS, LORA),
+        "enable_lora is set by model.adapters",
         ARGS,
     )
     yield CelRule(
@@ -282,8 +284,8 @@ LLM_SERVICE_RULES: CelRules = {
     ModelEntry: ENTRY,
 }
 
-SERVICE_ARGUMENTS: Mapping[tuple[type, str], tuple[str, ...]] = {
-    (Engine, "args"): (*sorted({*args_named("rayservice"), *args_named("raycluster")}), "enable_lora", "lora_modules"),
-    (ModelEngine, "args"): (*args_named("rayservice"), "enable_lora", "lora_modules"),
+SERVICE_ARGUMENTS: Mapping[tuple[type, str], Schema] = {
+    (Engine, "args"): named_keys([*args_named("rayservice"), *args_named("raycluster"), "enable_lora"]),
+    (ModelEngine, "args"): named_keys([*args_named("rayservice"), "enable_lora"]),
 }
 """Engine arguments that rules name."""

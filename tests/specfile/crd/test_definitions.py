@@ -166,6 +166,20 @@ def test_a_number_with_a_fraction_is_written_as_a_string() -> None:
     assert parse_duration("0.00001s") == 0.00001
 
 
+@pytest.mark.parametrize(
+    ("engine", "problems"),
+    [
+        ("engine: {args: {enable_lora: true, max_loras: 2, hf_overrides: {a: [1]}}}", 0),
+        ("mode: raycluster\n  engine: {args: {disable_log_stats: true, distributed_executor_backend: mp}}", 0),
+        ("engine: {args: {disable_log_stats: true}}", 1),
+        ("mode: raycluster\n  engine: {args: {port: 8001}}", 1),
+        ("engine: {args: {dtype: auto}}", 1),
+    ],
+)
+def test_engine_arguments_are_permitted_by_mode(engine: str, problems: int) -> None:
+    assert len(said(f"  {engine}\n")) == problems
+
+
 def test_kubectl_scale_is_told_who_scales() -> None:
     assert said("  replicas: {min: 1, max: 4}\n") == []
     [problem] = said("  replicas: {min: 1, max: 4, count: 3}\n")
