@@ -23,7 +23,7 @@ from rayllm_ctl.model.spec.checks.batch_files import ANONYMOUS, COMPRESSED
 from rayllm_ctl.model.spec.gateway import SERVING_PATH
 from rayllm_ctl.model.spec.service import Engine
 from rayllm_ctl.specfile.crd.model import args_named, forbidden, named_keys, of_one_model
-from rayllm_ctl.specfile.crd.rule import CelRule, CelRules, count_of, has, never, some, unless, value
+from rayllm_ctl.specfile.crd.rule import CelRule, CelRules, by_default, count_of, has, some, unless, value
 from rayllm_ctl.specfile.crd.schema import Schema
 from rayllm_ctl.specfile.crd.service import pods
 from rayllm_ctl.specfile.crd.shapes import POSITIVE, WHOLE_SECONDS, given_name, matches
@@ -65,7 +65,7 @@ def _job() -> Iterator[CelRule]:
         ".storage.volumes",
     )
     yield CelRule(
-        f"{never('storage.anonymous', 'false')} || !(self.output.path.startsWith('s3://') || "
+        f"{by_default('storage.anonymous', 'false')} || !(self.output.path.startsWith('s3://') || "
         "self.output.path.startsWith('gs://'))",
         "cannot be combined with an output in an object store, which takes credentials to write",
         ".storage.anonymous",
@@ -85,7 +85,7 @@ def _pool() -> Iterator[CelRule]:
             unless(_POOL, field), "does not apply with cluster: the pods of that RayCluster are as they are", f".{name}"
         )
     yield CelRule(
-        f"!({_POOL}) || {never('suspend', 'false')}",
+        f"!({_POOL}) || {by_default('suspend', 'false')}",
         "cannot be combined with cluster: KubeRay suspends a job by deleting its Ray cluster",
         ".suspend",
     )

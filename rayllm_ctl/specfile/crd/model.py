@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from rayllm_ctl.model.spec.checks.engine_args import OWN_FIELD, forbidden_args
-from rayllm_ctl.specfile.crd.rule import CelRule, has, never, some, unless, value
+from rayllm_ctl.specfile.crd.rule import CelRule, by_default, has, some, unless, value
 from rayllm_ctl.specfile.crd.schema import Schema
 
 ON_CPU = f"{value('accelerator.kind', repr('gpu'))} == 'cpu'"
@@ -54,9 +54,11 @@ _PERMITTED: Mapping[str, Schema] = {
 def of_one_model() -> Iterator[CelRule]:
     """What engine, accelerator and parallelism of a model say together."""
     yield CelRule(unless(ON_CPU, "engine.gpuMemoryUtilization"), OF_CPUS, ".engine.gpuMemoryUtilization")
-    yield CelRule(f"!({ON_CPU}) || {never('parallelism.acrossNodes', 'false')}", OF_CPUS, ".parallelism.acrossNodes")
     yield CelRule(
-        f"{never('parallelism.acrossNodes', 'false')} || ({ON_CPU}) || {has('parallelism.tensor')}",
+        f"!({ON_CPU}) || {by_default('parallelism.acrossNodes', 'false')}", OF_CPUS, ".parallelism.acrossNodes"
+    )
+    yield CelRule(
+        f"{by_default('parallelism.acrossNodes', 'false')} || ({ON_CPU}) || {has('parallelism.tensor')}",
         "requires tensor",
         ".parallelism.acrossNodes",
     )
@@ -67,7 +69,7 @@ def of_one_model() -> Iterator[CelRule]:
     )
     yield CelRule(
         f"!({ON_TRANSFORMERS}) || (!({has('parallelism.tensor')}) && !({has('parallelism.pipeline')}) && "
-        f"{never('parallelism.acrossNodes', 'false')})",
+        f"{by_default('parallelism.acrossNodes', 'false')})",
         "does not apply to engine kind transformers, which spreads whole layers over the GPUs of one pod: "
         "engine.transformers.gpus",
         ".parallelism",

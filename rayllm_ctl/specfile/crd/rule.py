@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-_RESERVED = frozenset({"namespace", "in", "as", "if", "else", "for", "function", "import", "package", "return", "var"})
-
 
 class CelRule(NamedTuple):
     """expression: of a section or a field, `self`. message: as an error of the reader. path: the field at fault, as
@@ -28,12 +26,12 @@ CelRules = Mapping[type | tuple[type, str], tuple[CelRule, ...]]
 def has(path: str, of: str = "self") -> str:
     """Whether a field is given, and every section above it: has(self.a) && has(self.a.b)."""
     parts = path.split(".")
-    return " && ".join(f"has({of}.{'.'.join(map(escaped, parts[: end + 1]))})" for end in range(len(parts)))
+    return " && ".join(f"has({of}.{'.'.join(parts[: end + 1])})" for end in range(len(parts)))
 
 
 def value(path: str, default: str, of: str = "self") -> str:
     """A field, or its default."""
-    return f"({has(path, of)} ? {of}.{'.'.join(map(escaped, path.split('.')))} : {default})"
+    return f"({has(path, of)} ? {of}.{path} : {default})"
 
 
 def some(path: str, of: str = "self") -> str:
@@ -47,7 +45,7 @@ def unless(condition: str, *paths: str, of: str = "self") -> str:
     return f"!({condition}) || !({' || '.join(f'({one})' for one in given)})"
 
 
-def never(path: str, default: str, of: str = "self") -> str:
+def by_default(path: str, default: str, of: str = "self") -> str:
     """A field is not given, or has its default."""
     return f"{value(path, default, of)} == {default}"
 
@@ -55,8 +53,3 @@ def never(path: str, default: str, of: str = "self") -> str:
 def count_of(names: Iterable[str]) -> str:
     """How many of the fields are given."""
     return f"[{', '.join(f'has(self.{name})' for name in names)}].filter(given, given).size()"
-
-
-def escaped(name: str) -> str:
-    """The name of a field in CEL, which has words of its own."""
-    return f"__{name}__" if name in _RESERVED else name

@@ -30,7 +30,7 @@ from rayllm_ctl.specfile.crd.model import (
     named_keys,
     of_one_model,
 )
-from rayllm_ctl.specfile.crd.rule import CelRule, CelRules, has, never, some, unless, value
+from rayllm_ctl.specfile.crd.rule import CelRule, CelRules, by_default, has, some, unless, value
 from rayllm_ctl.specfile.crd.schema import Schema
 
 NAME_RULE = CelRule(
@@ -69,7 +69,7 @@ def _belongs_to_models() -> Iterator[CelRule]:
             f".{name}",
         )
     yield CelRule(
-        f"!({_MODELS}) || ({never('accelerator.kind', repr('gpu'))} && !({has('accelerator.gpu')}))",
+        f"!({_MODELS}) || ({by_default('accelerator.kind', repr('gpu'))} && !({has('accelerator.gpu')}))",
         "belongs to each model where there are several: spec.models[].accelerator",
         ".accelerator",
     )
@@ -162,7 +162,7 @@ def _mode() -> Iterator[CelRule]:
 def _gateway() -> Iterator[CelRule]:
     served = f"{_GATEWAY} || ({_MODELS}) || ({_ADAPTERS}) || ({some('applications')}) || {ON_TRANSFORMERS}"
     yield CelRule(
-        f"{never('engine.servingCode', repr('mounted'))} || {served}",
+        f"{by_default('engine.servingCode', repr('mounted'))} || {served}",
         "has no effect without gateway",
         ".engine.servingCode",
     )
