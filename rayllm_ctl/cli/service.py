@@ -123,7 +123,9 @@ def _replicas(given: Replicas, overrides: Mapping[str, Any]) -> Replicas:
     }
     changed = {**rest, "min": low, "max": high}
     changed.pop("fixed", None)
-    return dataclasses.replace(given, **{name: value for name, value in changed.items() if value is not None})
+    count = given.count if low is high is None else None
+    changes = {name: value for name, value in changed.items() if value is not None}
+    return dataclasses.replace(given, **changes, count=count)
 
 
 def replaced(node: Any, path: list[str], value: Any) -> Any:

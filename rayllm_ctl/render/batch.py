@@ -31,6 +31,7 @@ class _Job:
     retries: int
     deadline: int | None
     keep_after: int
+    suspend: bool
     code: CodeVolume
     settings: CodeVolume
 
@@ -63,7 +64,15 @@ def render_batch(deployment: BatchDeployment) -> list[Manifest]:
         "code": None,
         "serving": code if needs_code else None,
         "ingress_code": None,
-        "job": _Job(deployment.cluster, deployment.retries, deployment.deadline, deployment.keep_after, code, settings),
+        "job": _Job(
+            deployment.cluster,
+            deployment.retries,
+            deployment.deadline,
+            deployment.keep_after,
+            deployment.suspend,
+            code,
+            settings,
+        ),
     }
     code_map = [fill("serving.yaml.j2", values)] if needs_code else []
     return [

@@ -162,6 +162,7 @@ def _replicas(options: Mapping[str, Any]) -> Replicas:
     return Replicas(
         min=low,
         max=high,
+        count=None,
         target_ongoing_requests=None if target is None else max(1, math.ceil(target)),
         initial=None if initial is None else int(initial),
         aggregation_function=scaling.get("aggregation_function"),

@@ -37,7 +37,7 @@ class BatchDeployment:
 
     settings: what the job's driver is told (settings.json). cluster: the RayCluster that the job runs on, None for one
     of its own, which head, worker, autoscaler, volumes and retries describe. mounted_code: whether the pods mount the
-    driver's code.
+    driver's code. suspend: whether the RayJob waits, without pods, until this is changed.
     """
 
     name: str
@@ -60,6 +60,7 @@ class BatchDeployment:
     pod_options: Pods
     pod_security: PodSecurity
     patches: tuple[Patch, ...]
+    suspend: bool
 
 
 @dataclass(frozen=True)

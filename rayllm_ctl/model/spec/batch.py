@@ -215,3 +215,9 @@ class BatchJob:
     load: BatchLoad = BatchLoad()
     ray: RayOptions = RayOptions()
     patches: Annotated[tuple[Patch, ...], "Changes of the rendered objects, applied last."] = ()
+    suspend: Annotated[
+        bool, "Start no pods before this is false. A job that runs loses its Ray cluster, and continues on a new one."
+    ] = False
+    plan_only: Annotated[
+        bool, "Have the controller plan the job, show the plan in the status and apply nothing. `submit` rejects it."
+    ] = False

@@ -24,6 +24,12 @@ class Wrapped(NamedTuple):
     key: str
 
 
+class Instead(NamedTuple):
+    """The field stands in place of others of its section: a file has it or them, and reading it sets them as well."""
+
+    fields: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class SecretKey:
     """One key of a Secret in the service's namespace: a reference, never the value."""

@@ -37,7 +37,7 @@ TAKEN_PORTS = {
 WORKER_PORTS = range(10002, 20000)
 """Ports of Ray's worker processes (`ray start`: --min-worker-port, --max-worker-port)."""
 
-_IMPORT_PATH = Pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
+IMPORT_PATH = Pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def serve_problems(serve: Serve) -> Iterator[Problem]:
     if keep is not None and keep > 0 and keep != int(keep):
         yield Problem((*http, "keepAliveTimeout"), f"must be a whole number of seconds, not {keep:g}")
     for index, name in enumerate(serve.grpc.servicer_functions):
-        if not _IMPORT_PATH.fullmatch(name):
+        if not IMPORT_PATH.fullmatch(name):
             yield Problem(
                 (*grpc, "servicerFunctions", index),
                 f"{quoted(name)} is not an import path, such as chat_pb2_grpc.add_ChatServicer_to_server",

@@ -137,6 +137,8 @@ def _belongs_to_models(service: LLMService) -> Iterator[Problem]:
     for name in _OF_EACH:
         given, unset = getattr(service, name), getattr(default, name)
         for field in dataclasses.fields(given):
+            if name == "replicas" and field.name in ("min", "max") and service.replicas.count is not None:
+                continue  # the count says it
             if (name, field.name) not in _OF_ALL and getattr(given, field.name) != getattr(unset, field.name):
                 path = (name, camel(field.name))
                 yield Problem(

@@ -84,6 +84,7 @@ def _deployment(
         pod_options=batch.pods,
         pod_security=batch.security.pod_security,
         patches=batch.patches,
+        suspend=batch.suspend,
     )
 
 

@@ -26,6 +26,7 @@ from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token
 from rayllm_ctl.workflows.batch.end import how_it_ended, replacement_note
 from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering, batch_rendering_of
 from rayllm_ctl.workflows.render.check import check_objects
+from rayllm_ctl.workflows.render.controlled import require_deployable
 from rayllm_ctl.workflows.render.types import RenderOptions
 from rayllm_ctl.workflows.rollout.manifests import placed
 
@@ -53,6 +54,7 @@ def submit(batch: BatchJob, options: SubmitOptions, connect: Callable[[], Cluste
     A finished job of this name is replaced: its driver computes only the missing rows. Raises UserError before anything
     is applied if the plan, the manifests or the cluster rule the job out, or if it is running.
     """
+    require_deployable(batch)
     client = options.dry_run == "client"
     # The cluster's version is not known yet; manifests that the newest version rejects cannot run anywhere.
     how = options.render if client else replace(options.render, kuberay=VERSIONS[-1])

@@ -29,6 +29,7 @@ from rayllm_ctl.workflows.bench.job_run import (
     without_result,
 )
 from rayllm_ctl.workflows.plan.model import make_plan
+from rayllm_ctl.workflows.render.controlled import require_deployable
 from rayllm_ctl.workflows.render.manifests import manifests
 from rayllm_ctl.workflows.render.types import RenderOptions
 
@@ -60,6 +61,7 @@ def measure_offline(
     """Measure the engine of one replica of `service`. Raises UserError if it cannot run in one pod, before anything
     is applied, or if the Job ends without a result.
     """
+    require_deployable(service)
     reduced = _one_replica(service)
     plan, pod = _planned(reduced, options.render)
     load = OfflineLoad(

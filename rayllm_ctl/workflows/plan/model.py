@@ -111,7 +111,9 @@ def plan_one(
         return _plan_transformers(service, version, facts, explain)
     if service.accelerator.kind == "cpu":
         return _plan_cpu(service, version, facts)
-    hand_sized = service.replicas.min != 1 or service.replicas.max != 1 if hand_sized is None else hand_sized
+    if hand_sized is None:
+        given = service.replicas
+        hand_sized = given.count is not None or given.min != 1 or given.max != 1
     return _plan_gpu(service, version, facts, explain, hand_sized)
 
 

@@ -29,6 +29,7 @@ from rayllm_ctl.render.prompts import template_problems
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.plan.verdict import require_runnable
 from rayllm_ctl.workflows.render.check import check_objects
+from rayllm_ctl.workflows.render.controlled import notes_without_controller
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
@@ -103,7 +104,8 @@ def batch_rendering(batch: BatchJob, options: RenderOptions) -> BatchRendering:
     """Plan and render `batch`. Raises UserError if it cannot run or is not valid for `options.kuberay`."""
     plan = make_batch_plan(batch, options.facts)
     require_runnable(plan.plan, accept_risk=options.accept_risk)
-    return batch_rendering_of(plan, options, decide_token(batch, KnownCluster(options.kuberay)))
+    made = batch_rendering_of(plan, options, decide_token(batch, KnownCluster(options.kuberay)))
+    return replace(made, notes=(*notes_without_controller(batch), *made.notes))
 
 
 def batch_rendering_of(plan: BatchPlan, options: RenderOptions, token: TokenDecision) -> BatchRendering:

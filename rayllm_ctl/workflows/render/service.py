@@ -17,6 +17,7 @@ from rayllm_ctl.planner.deployment.ray_token import (
     with_token,
 )
 from rayllm_ctl.workflows.plan.model import make_plan
+from rayllm_ctl.workflows.render.controlled import notes_without_controller
 from rayllm_ctl.workflows.render.manifests import manifests
 from rayllm_ctl.workflows.render.types import Decided, Rendering, RenderOptions, ServeFile
 
@@ -49,7 +50,7 @@ def _rendered_plan(source: LLMService, plan: Plan, options: RenderOptions, token
     )  # fmt: skip
     loss = lost(source.security.pod_security)
     notes = [f"warning: {loss}"] if loss else []
-    notes += plan.warnings
+    notes += [*notes_without_controller(source), *plan.warnings]
     notes += [f"token authentication is {token.why_off}"] if token.why_off else []
     decided = None
     if depends_on_cluster(source):

@@ -26,6 +26,7 @@ from rayllm_ctl.model.plan.deployment import Deployment
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.observe.wait import START_SECONDS
+from rayllm_ctl.workflows.render.controlled import require_deployable
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
@@ -95,6 +96,9 @@ def deploy(
     """
     # The cluster's version is not known yet; manifests that the newest version rejects cannot run anywhere.
     how = options.render if options.dry_run == "client" else replace(options.render, kuberay=VERSIONS[-1])
+    for one in services:
+        if isinstance(one, LLMService):
+            require_deployable(one)
     rendered = [one if isinstance(one, Rendering) else rendering(one, how) for one in services]
     if options.dry_run == "client":
         for one in rendered:

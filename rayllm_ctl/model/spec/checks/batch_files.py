@@ -26,7 +26,7 @@ _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 ANONYMOUS = "anonymous@"
 """What precedes a bucket that is read without credentials, in Ray's own form of an address."""
 
-_COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".zip", ".lz4")
+COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".zip", ".lz4")
 """Extensions of files that the driver rejects (rayllm_ctl/serving/batch/inputs.py)."""
 
 _TEXT = "text"
@@ -72,7 +72,7 @@ def _input(batch: BatchJob) -> Iterator[Problem]:
         yield Problem(at, either, "--input s3://bucket/prompts/*.jsonl" if not given.paths else "")
     for index, path in enumerate(given.paths):
         yield from _location(batch, path, (*at, "paths", index), ("s3", "gs", "https"))
-        if path.endswith(_COMPRESSED):
+        if path.endswith(COMPRESSED):
             yield Problem((*at, "paths", index), f"{quoted(path)} is compressed", "decompress it")
     if len(set(given.paths)) < len(given.paths):
         yield Problem((*at, "paths"), "contains the same path twice")

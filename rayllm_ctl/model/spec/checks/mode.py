@@ -67,7 +67,7 @@ def _fixed(replicas: Replicas) -> Iterator[Problem]:
             f"--replicas {replicas.max}; {_OTHER_MODE}",
         )
     for field in dataclasses.fields(replicas):
-        if field.name not in ("min", "max") and getattr(replicas, field.name) is not None:
+        if field.name not in ("min", "max", "count") and getattr(replicas, field.name) is not None:
             yield Problem((*at, camel(field.name)), f"does not apply to mode raycluster, {_NO_AUTOSCALER}", _OTHER_MODE)
 
 

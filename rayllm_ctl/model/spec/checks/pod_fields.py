@@ -19,8 +19,8 @@ _OTHER_VOLUMES = {
 # KubeRay mounts volumes there in Ray containers (ray-operator/controllers/ray/common/pod.go).
 _KUBERAY_PATHS = ("/dev/shm", "/tmp/ray")  # noqa: S108  paths in a container
 
-_RAY_OWN = ("CPU", "GPU", "TPU", "memory", "object_store_memory")
-_RAY_PREFIXES = ("node:", "accelerator_type:", "bundle")
+RAY_OWN = ("CPU", "GPU", "TPU", "memory", "object_store_memory")
+RAY_PREFIXES = ("node:", "accelerator_type:", "bundle")
 _MOST_CPUS = 10_000
 _LEAST_MEMORY = 2**20
 
@@ -128,7 +128,7 @@ def ray_resource_problems(at: Path, resources: Mapping[str, float], *, demanded:
         here = (*at, "rayResources", name)
         if not RAY_RESOURCE.fullmatch(name):
             yield Problem(here, f"{quoted(name)} is not a valid name of a custom resource")
-        elif name in _RAY_OWN or name.startswith(_RAY_PREFIXES):
+        elif name in RAY_OWN or name.startswith(RAY_PREFIXES):
             yield Problem(here, f"{quoted(name)} is a resource of Ray's own")
         if not (1 <= amount < 2**31 and amount == int(amount)) and not (demanded and _SMALLEST <= amount < 1):
             fraction = f"a fraction of at least {_SMALLEST} or " if demanded else ""

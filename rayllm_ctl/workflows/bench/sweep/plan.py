@@ -22,6 +22,7 @@ from rayllm_ctl.workflows.bench.flags import Flags, check_flags, loads, prompts_
 from rayllm_ctl.workflows.bench.sweep.folder import Folder, open_folder
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.plan.verdict import require_runnable
+from rayllm_ctl.workflows.render.controlled import require_deployable
 from rayllm_ctl.workflows.render.service import rendering_of
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
@@ -65,6 +66,7 @@ def prepare_sweep(
             "no field to vary was given",
             hint=("--tp 1,2,4", "--vary engine.maxNumSeqs=64,256    (any field of the spec)"),
         )
+    require_deployable(base)
     check_flags(load)
     load_data = _load_data(load)
     all_variants = variants(base, axes)
