@@ -1,4 +1,4 @@
-"""Fields of a spec that ask something of the controller: what becomes of them without it."""
+"""Fields of a spec that ask something of the controller: what the command line does with them."""
 
 from __future__ import annotations
 
