@@ -171,13 +171,16 @@ def make_batch_status(
     if plan is not None:
         status["plan"] = dict(plan)
     if health is not None and health.progress is not None:
-        status["rows"] = {"done": health.progress.done, "total": health.progress.rows}
-    elif "rows" in old:
-        status["rows"] = old["rows"]
+        done, total = health.progress.done, health.progress.rows
+        status["rows"] = {"done": done, "total": total, "failed": health.progress.errors}
+        status["rowsText"] = f"{done}/{total}"
     if health is not None and health.output:
         status["output"] = health.output
-    elif "output" in old:
-        status["output"] = old["output"]
+    if declared.batch is not None:
+        status["models"] = [declared.batch.model.id]
+    for kept in ("rows", "rowsText", "output", "models"):  # of a job that was cleaned up, or of the spec before
+        if kept in old:
+            status.setdefault(kept, old[kept])
     return {key: value for key, value in status.items() if value not in (None, "")}
 
 

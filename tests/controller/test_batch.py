@@ -7,7 +7,8 @@ from typing import Any
 from rayllm_ctl.controller.batch import BatchReconciler
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
-from tests.controller.conftest import Controlled
+from rayllm_ctl.specfile.crd.status import BATCH_STATUS
+from tests.controller.conftest import Controlled, unknown_fields
 
 KEY = Key("BatchJob", "llm", "haikus")
 
@@ -32,6 +33,7 @@ def _step(controlled: Controlled) -> float | None:
 
 def _condition(controlled: Controlled, type_: str) -> tuple[str, str]:
     status = controlled.api.stored("BatchJob", "haikus")["status"]
+    assert unknown_fields(status, BATCH_STATUS) == []
     found = next(one for one in status["conditions"] if one["type"] == type_)
     return found["status"], found["reason"]
 
