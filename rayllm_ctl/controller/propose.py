@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.permissions import Permissions
 from rayllm_ctl.cluster.apply.inventory import Inventory
-from rayllm_ctl.controller.children import owned, without_pods
+from rayllm_ctl.controller.children import without_pods
 from rayllm_ctl.controller.decide import ApplyWay, Proposal
 from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.errors import FieldConflictError, RiskyPlanError, UserError
@@ -16,11 +16,13 @@ from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.kube.kuberay import answers
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import CONTROLLER
+from rayllm_ctl.model.kube.owned import owned
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.observed.changes import Diff
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.workflows.plan.figures import VERDICT_WORDS, plan_figures
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.service import rendering_of
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
@@ -56,7 +58,7 @@ def propose(
     try:
         made = rendering_of(service, plan, options) if earlier is None else _again(cluster, declared, plan, earlier)
     except UserError as error:
-        reason = "Risky" if isinstance(error, RiskyPlanError) else _VERDICTS.get(plan.verdict, "InvalidSpec")
+        reason = "Risky" if isinstance(error, RiskyPlanError) else VERDICT_WORDS.get(plan.verdict, "InvalidSpec")
         return _failed(declared, SpecProblem(reason, with_hints(error)), figures), None
     if declared.plan_only:
         return Proposal(declared.digest, (), figures), made
@@ -88,42 +90,6 @@ def with_another_replica(cluster: Cluster, live: Object, manifests: Sequence[Map
 def with_hints(error: UserError) -> str:
     """An error with its hints."""
     return "\n".join([error.message, *(f"→ {hint}" for hint in error.hints)])
-
-
-_VERDICTS = {"does-not-fit": "DoesNotFit", "invalid": "InvalidSpec", "risky": "Risky", "fits": "Fits"}
-
-
-def plan_figures(plan: Plan) -> dict[str, Any]:
-    """A plan as the status shows it. usdPerHour: at the minimum number of replicas, by list prices."""
-    parts = list((plan.models or {}).values()) or [plan]
-    figures: dict[str, Any] = {"verdict": _VERDICTS[plan.verdict]}
-    gpus = [(one.parallelism.gpus_per_replica, one.parallelism) for one in parts if one.parallelism and one.gpu]
-    kinds = dict.fromkeys(one.gpu.name for one in parts if one.gpu)
-    if kinds:
-        figures["gpu"] = ", ".join(kinds)
-    if gpus:
-        figures["gpus"] = sum(each * spread.replicas for each, spread in gpus)
-    if len(parts) == 1:
-        figures |= _one_model(parts[0])
-    prices = [one.cost.per_hour.typical for one in parts if one.cost is not None and one.cost.known]
-    if prices and len(prices) == len(parts):
-        figures["usdPerHour"] = round(sum(prices), 2)
-    return figures
-
-
-def _one_model(plan: Plan) -> dict[str, Any]:
-    figures: dict[str, Any] = {}
-    if plan.parallelism is not None:
-        figures |= {
-            "tensorParallel": plan.parallelism.tensor,
-            "pipelineParallel": plan.parallelism.pipeline,
-            "gpusPerReplica": plan.parallelism.gpus_per_replica if plan.gpu else 0,
-        }
-    if plan.engine is not None:
-        figures["contextLength"] = plan.engine.max_model_len
-    if plan.startup is not None:
-        figures["startupSeconds"] = plan.startup.wait_seconds
-    return figures
 
 
 def _failed(declared: Declared, problem: SpecProblem, figures: Mapping[str, Any] | None) -> Proposal:
