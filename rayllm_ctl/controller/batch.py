@@ -147,7 +147,7 @@ class BatchReconciler:
 
     def _start(self, facts: BatchFacts, made: BatchRendering) -> None:
         """Apply what is missing. What the job reads goes first, see apply."""
-        missing = to_apply(tuple(map(child_key, made.manifests)), facts.stored)
+        missing = to_apply(tuple(map(child_key, made.manifests)), facts.stored, {})
         children = [owned(item, facts.declared.item) for item in made.manifests if child_key(item) in missing]
         for _ in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=facts.declared.accepted):
             pass

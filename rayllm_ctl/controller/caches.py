@@ -32,9 +32,9 @@ _MADE = f"{kuberay.ORIGIN_KIND} in (RayService,RayCluster)"
 _WHOLE = (
     Subscription(KIND, kept=False),
     Subscription(BATCH_KIND, kept=False),
-    Subscription("RayService", _OURS, kept=False),
-    Subscription("RayCluster", _OURS, kept=False),
-    Subscription("RayJob", _OURS, kept=False),
+    Subscription("RayService", _OURS, writers=True, kept=False),
+    Subscription("RayCluster", _OURS, writers=True, kept=False),
+    Subscription("RayJob", _OURS, writers=True, kept=False),
     Subscription("EndpointSlice", _MADE, kept=False),
     Subscription("Pod", SERVICE, kept=False),
 )
@@ -45,6 +45,11 @@ _OPTIONAL = frozenset({"HTTPRoute", "ServiceMonitor", "PodMonitor", "PrometheusR
 
 PARTS = (REVISION_KIND, *(kind for kind in APPLIED if kind not in {one.kind for one in _WHOLE}))
 """Kinds of which the metadata tells whether they are as they were applied."""
+
+SUBSCRIPTIONS = (
+    *_WHOLE,
+    *(Subscription(kind, _OURS, metadata_only=True, writers=True, kept=False) for kind in PARTS),
+)
 
 _WAIT_SECONDS = 1.0
 """After which a thread that waits for changes looks whether it is to end."""
@@ -69,10 +74,8 @@ class Caches:
 
     def start(self) -> None:
         """List and watch. Raises UserError where a kind cannot be read at all."""
-        subscriptions = [
-            *_WHOLE,
-            *(Subscription(kind, _OURS, metadata_only=True, kept=False) for kind in self._served(PARTS)),
-        ]
+        parts = self._served(PARTS)
+        subscriptions = [one for one in SUBSCRIPTIONS if one in _WHOLE or one.kind in parts]
         for watch in self._watches:
             watch.follow(subscriptions)
 

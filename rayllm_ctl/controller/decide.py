@@ -8,6 +8,7 @@ of another version renders nothing again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, Literal
 
 from rayllm_ctl.controller.children import ChildKey, child_key, is_owned_by, surplus, to_apply
@@ -64,7 +65,7 @@ class Facts:
     or RayCluster. stored: what there is under the names of the children. health: None while there is no workload.
     look_again: seconds until it is looked at again; None: when something changes. foreign: why an object of the
     service's name is left alone; empty where none is. raised: the workload has one more replica of each model now, for
-    a surge of the revision of this number.
+    a surge of the revision of this number. seen: see to_apply.
     """
 
     declared: Declared
@@ -76,6 +77,7 @@ class Facts:
     look_again: float | None = None
     foreign: str = ""
     raised: int = 0
+    seen: Mapping[str, str] = field(default_factory=dict)
 
 
 Phase = Literal["invalid", "planned", "foreign", "consent", "applying", "surging", "applied"]
@@ -125,7 +127,7 @@ def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
     again = LATER_SECONDS if phase == "consent" else facts.look_again
     if facts.committed is None or not facts.committed.digest:
         return Decision(phase, again=again)
-    return Decision(phase, apply=to_apply(facts.committed.children, facts.stored), again=again)
+    return Decision(phase, apply=to_apply(facts.committed.children, facts.stored, facts.seen), again=again)
 
 
 def _applied(
@@ -142,7 +144,7 @@ def _applied(
     if commit:
         return Decision("applying", commit=True, apply=children, finish=True, again=STARTING_SECONDS)
     mine = {key: item for key, item in facts.stored.items() if is_owned_by(item, facts.declared.item)}
-    missing = to_apply(children, facts.stored) if done else children
+    missing = to_apply(children, facts.stored, facts.seen) if done else children
     gone = tuple(surplus(children, mine, kept))
     phase: Phase = "applying" if missing else "applied"
     return Decision(phase, apply=missing, delete=gone, finish=not done, again=facts.look_again)

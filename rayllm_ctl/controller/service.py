@@ -18,6 +18,7 @@ from rayllm_ctl.controller.children import (
     ChildKey,
     child_key,
     is_owned_by,
+    last_change_of_others,
     owned,
     owner_reference,
     without_pods,
@@ -74,6 +75,7 @@ class ServiceReconciler:
         self._facts = facts
         self._observer = Observer(cluster)
         self._proposals: dict[Key, _Proposed] = {}
+        self._seen: dict[str, str] = {}
 
     def reconcile(self, key: Key) -> float | None:
         """See Reconciler."""
@@ -117,7 +119,7 @@ class ServiceReconciler:
         seen = self._observer.observe(key, live, stored) if live is not None and not foreign else None
         health, look_again = (seen.health, seen.again) if seen is not None else (None, None)
         raised = int(((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, 0))
-        return Facts(declared, committed, proposal, live, stored, health, look_again, foreign, raised)
+        return Facts(declared, committed, proposal, live, stored, health, look_again, foreign, raised, self._seen)
 
     def _proposed(
         self, key: Key, declared: Declared, live: Object | None, stored: Mapping[ChildKey, Object]
@@ -201,6 +203,7 @@ class ServiceReconciler:
         if declared.suspended:
             children = [without_pods(item) for item in children]
         for event, item in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=declared.accepted):
+            self._seen[str(item["metadata"]["uid"])] = last_change_of_others(item)
             if event.kind in WORKLOADS and event.action == "configured":
                 _exhaust(propagate_service(self._cluster, WORKLOADS[event.kind], item))
 

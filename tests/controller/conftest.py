@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,18 +9,14 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
-from rayllm_ctl.cluster.api.watch import Change
-from rayllm_ctl.controller.caches import Caches
+from rayllm_ctl.cluster.api.watch import Change, as_followed
+from rayllm_ctl.controller.caches import SUBSCRIPTIONS, Caches
 from rayllm_ctl.controller.service import ServiceReconciler
 from rayllm_ctl.controller.types import Key
-from rayllm_ctl.model.kube.api_kinds import APPLIED
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig, serving
-
-SEEN = ("LLMService", "BatchJob", "RayService", "RayCluster", "Pod", "EndpointSlice", "ControllerRevision", *APPLIED)
-"""Kinds that the caches hold."""
 
 
 class Controlled:
@@ -38,9 +35,9 @@ class Controlled:
 
     def look(self) -> None:
         """What the watches would tell."""
-        for kind in dict.fromkeys(SEEN):
-            listed = [item for (name, _, _), item in self.api._objects.items() if name == kind]
-            self.caches.take(Change("ADDED", item) for item in listed)
+        for one in SUBSCRIPTIONS:
+            listed = [item for (name, _, _), item in self.api._objects.items() if name == one.kind]
+            self.caches.take(Change("ADDED", as_followed(copy.deepcopy(item), one)) for item in listed)
         known = {item["metadata"]["uid"] for item in self.api._objects.values()}
         gone = [uid for uid in self.caches._places if uid not in known]
         for uid in gone:

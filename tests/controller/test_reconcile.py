@@ -194,3 +194,18 @@ def test_what_is_no_longer_rendered_is_deleted(controlled: Controlled) -> None:
     assert controlled.api.names("PodDisruptionBudget") == ["tiny"]
     _accepted(controlled, replicas={"min": 1, "max": 2})
     assert controlled.api.names("PodDisruptionBudget") == []
+
+
+def test_a_change_of_another_client_is_answered_once(controlled: Controlled) -> None:
+    _ready(controlled)
+    child = controlled.api.stored("RayService", "tiny")
+    records = [{**one, "time": "2026-11-21T09:00:00Z"} for one in child["metadata"]["managedFields"]]
+    other = {"manager": "somebody", "operation": "Update", "time": "2026-11-21T10:00:00Z", "fieldsV1": {}}
+    metadata = {**child["metadata"], "managedFields": [*records, other], "annotations": {"note": "x"}}
+    controlled.api.put(**{**child, "metadata": metadata})
+    controlled.step()
+    sent = [one for one in controlled.writes() if one.startswith("PATCH") and one.endswith("/rayservices/tiny")]
+    assert len(sent) == 1
+    controlled.run()
+    controlled.step()
+    assert [one for one in controlled.writes() if "/status" not in one] == []

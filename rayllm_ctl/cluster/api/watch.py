@@ -52,8 +52,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Subscription:
-    """The objects of one kind that are followed. metadata_only: without what they contain, but with the managers of
-    their fields and when these wrote them. kept: whether the Watch has the objects, for `objects`; who keeps them
+    """The objects of one kind that are followed. metadata_only: without what they contain. writers: with the managers
+    of their fields, and when these wrote them. kept: whether the Watch has the objects, for `objects`; who keeps them
     elsewhere spares the memory.
     """
 
@@ -61,7 +61,16 @@ class Subscription:
     label_selector: str = ""
     field_selector: str = ""
     metadata_only: bool = False
+    writers: bool = False
     kept: bool = True
+
+
+def as_followed(item: dict[str, Any], subscription: Subscription) -> dict[str, Any]:
+    """An object without what nobody reads of it."""
+    if subscription.metadata_only:  # the API server sends it as a PartialObjectMetadata
+        named = {"apiVersion": kind(subscription.kind).api_version, "kind": subscription.kind}
+        item = {**named, "metadata": item["metadata"]}
+    return keep_writers(item) if subscription.writers else keep_times(item)
 
 
 class Watch:
@@ -250,7 +259,7 @@ class _Follower:
             self._kind.name, self._namespace, label_selector=self._subscription.label_selector,
             field_selector=self._subscription.field_selector, metadata_only=self._subscription.metadata_only,
         )  # fmt: skip
-        present = {_uid(item): self._kept(item) for item in listing.items}
+        present = {_uid(item): as_followed(item, self._subscription) for item in listing.items}
         changes = []
         for uid, item in present.items():
             old = self.known.get(uid)
@@ -265,14 +274,6 @@ class _Follower:
             self._tell(changes)
         self._version = listing.resource_version
         self._succeeded()
-
-    def _kept(self, item: dict[str, Any]) -> dict[str, Any]:
-        """An object as it is kept, without what nobody reads of it."""
-        if not self._subscription.metadata_only:
-            return keep_times(item)
-        # The API server sends it as a PartialObjectMetadata.
-        named = {"apiVersion": self._kind.api_version, "kind": self._kind.name}
-        return keep_writers({**named, "metadata": item["metadata"]})
 
     def _remembered(self, item: dict[str, Any]) -> dict[str, Any]:
         """An object as the next list is compared with."""
@@ -335,7 +336,7 @@ class _Follower:
             self._version = _version(item)
             if type_ == "BOOKMARK":
                 return
-            item = self._kept(item)
+            item = as_followed(item, self._subscription)
             uid = _uid(item)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnreachableError(f"something between here and the API server garbles watches ({doing})") from error
