@@ -21,10 +21,14 @@ _NOT_RENDERED = frozenset({"suspend", "planOnly"})
 
 @dataclass(frozen=True)
 class SpecProblem:
-    """Why a spec leads to nothing. reason: one word, as conditions have it; message: for people."""
+    """Why a spec leads to nothing. reason: one word, as conditions have it; message: for people.
+
+    passing: it may pass without a change of the spec, so it is looked at again.
+    """
 
     reason: str
     message: str
+    passing: bool = False
 
 
 @dataclass(frozen=True)
