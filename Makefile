@@ -65,6 +65,7 @@ docs: install ## rewrite what is made from the code
 	$(BIN)/python scripts/rbac_reference.py
 	$(BIN)/python scripts/operator_rules.py
 	$(BIN)/python scripts/template_values.py
+	$(BIN)/python scripts/crds.py
 	$(BIN)/python -m e2e.images.containerfile
 
 HELM ?= helm

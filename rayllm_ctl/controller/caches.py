@@ -73,7 +73,7 @@ class Caches:
         self._synced = False
 
     def start(self) -> None:
-        """List and watch. Raises UserError where a kind cannot be read at all."""
+        """List and watch. Raises UserError if a kind cannot be read at all."""
         parts = self._served(PARTS)
         subscriptions = [one for one in SUBSCRIPTIONS if one in _WHOLE or one.kind in parts]
         for watch in self._watches:
@@ -166,7 +166,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
 
 
 def _place(item: Object) -> tuple[Key, ChildKey] | None:
-    """The key that an object belongs to, and its own kind and name; None where it belongs to none."""
+    """The key that an object belongs to, and its own kind and name; None if it belongs to none."""
     metadata = item["metadata"]
     kind, name, namespace = str(item["kind"]), str(metadata["name"]), str(metadata.get("namespace", ""))
     labels: Mapping[str, Any] = metadata.get("labels") or {}

@@ -43,7 +43,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A spec that was rendered. manifests: empty where `problem` says why there are none. plan: as the status shows it.
+    """A spec that was rendered. manifests: empty if `problem` says why there are none. plan: as the status shows it.
 
     risks: what applying it costs, which the user has to accept. notes: what it does to running pods.
     """
@@ -64,7 +64,7 @@ class Facts:
     committed: None: nothing was applied yet. proposal: None: the spec is that of `committed`. workload: the RayService
     or RayCluster. stored: what there is under the names of the children. health: None while there is no workload.
     look_again: seconds until it is looked at again; None: when something changes. foreign: why an object of the
-    service's name is left alone; empty where none is. raised: the workload has one more replica of each model now, for
+    service's name is left alone; empty if none is. raised: the workload has one more replica of each model now, for
     a surge of the revision of this number. seen: see to_apply.
     """
 

@@ -48,7 +48,7 @@ class Observer:
         self._full: dict[Key, _FullLook] = {}
 
     def observe(self, key: Key, workload: Object, parts: Mapping[ChildKey, Object]) -> SeenHealth:
-        """How the service is. Raises UserError where the API server does not answer."""
+        """How the service is. Raises UserError if the API server does not answer."""
         kind = WORKLOADS[str(workload["kind"])]
         now = datetime.now(UTC)
         if (now - _written(workload)).total_seconds() > SETTLED_SECONDS:

@@ -1,4 +1,4 @@
-"""From a spec that changed to what is to be applied, and what that does to the service that runs."""
+"""From a spec that changed to what is to be applied, and what that does to the running service."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def propose(
     """What the spec of `declared` leads to. live: the object that runs the service; mine: the children that there are.
     known: the revisions of the service: a spec that there was before is not rendered again.
 
-    Raises UserError where the cluster does not answer; what is wrong with the spec is the proposal's `problem`.
+    Raises UserError if the cluster does not answer; what is wrong with the spec is the proposal's `problem`.
     """
     assert declared.service is not None
     service = replace(declared.service, namespace=declared.namespace)
@@ -160,7 +160,7 @@ def _failed(declared: Declared, problem: SpecProblem, figures: Mapping[str, Any]
 
 
 def _again(cluster: Cluster, declared: Declared, plan: Plan, earlier: Revision) -> Rendering:
-    """An earlier revision, by whatever release it was rendered. Raises UserError where its code is gone."""
+    """An earlier revision, by whatever release it was rendered. Raises UserError if its code is gone."""
     manifests, notes = restored(cluster, earlier.manifests, declared.namespace)
     return Rendering(declared.name, declared.namespace, manifests, notes, plan)
 

@@ -208,7 +208,7 @@ class ServiceReconciler:
                 _exhaust(propagate_service(self._cluster, WORKLOADS[event.kind], item))
 
     def _propagate(self, facts: Facts) -> bool:
-        """Carry changed bounds to the RayCluster that runs, as KubeRay does not; whether a lower one still waits."""
+        """Carry changed bounds to the running RayCluster, as KubeRay does not; whether a lower one still waits."""
         live = facts.workload
         if live is None or facts.committed is None or WORKLOADS[str(live["kind"])].is_cluster:
             return False
@@ -261,7 +261,7 @@ def _number(item: Object) -> int:
 
 
 def _foreign(declared: Declared, live: Object | None) -> str:
-    """Why an object of the service's name is left alone; empty where it is not."""
+    """Why an object of the service's name is left alone; empty if it is not."""
     if live is None or is_owned_by(live, declared.item):
         return ""
     what = f"{str(live['kind']).lower()}/{live['metadata']['name']}"

@@ -31,6 +31,7 @@ class _Job:
     retries: int
     deadline: int | None
     keep_after: int
+    suspend: bool
     code: CodeVolume
     settings: CodeVolume
 
@@ -38,7 +39,7 @@ class _Job:
 def render_batch(deployment: BatchDeployment) -> list[Manifest]:
     """The objects of a batch job. A pure function of the deployment and the driver's code.
 
-    Raises UsageError where there is no image, the settings are too large for a ConfigMap, or a pod template or patch of
+    Raises UsageError if there is no image, the settings are too large for a ConfigMap, or a pod template or patch of
     the spec cannot be applied.
     """
     runtime = deployment.runtime
@@ -63,7 +64,15 @@ def render_batch(deployment: BatchDeployment) -> list[Manifest]:
         "code": None,
         "serving": code if needs_code else None,
         "ingress_code": None,
-        "job": _Job(deployment.cluster, deployment.retries, deployment.deadline, deployment.keep_after, code, settings),
+        "job": _Job(
+            deployment.cluster,
+            deployment.retries,
+            deployment.deadline,
+            deployment.keep_after,
+            deployment.suspend,
+            code,
+            settings,
+        ),
     }
     code_map = [fill("serving.yaml.j2", values)] if needs_code else []
     return [

@@ -41,8 +41,8 @@ def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:
     """The Kubernetes objects that serve the model as planned.
 
     template_dir: a folder of the user's own templates, which replace those of the same name or add objects.
-    A pure function of the plan and these templates. Raises UserError where the plan does not run or a template of the
-    user's fails, UsageError where the plan has no image, or a pod template or patch of the spec cannot be applied.
+    A pure function of the plan and these templates. Raises UserError if the plan does not run or a template of the
+    user's fails, UsageError if the plan has no image, or a pod template or patch of the spec cannot be applied.
     """
     values = dict(vars(values_of(plan)))
     if template_dir is None:

@@ -138,7 +138,7 @@ class Values:
 
 
 def values_of(plan: Plan) -> Values:
-    """The values of a plan. Raises UserError where the plan does not run, UsageError where it has no image."""
+    """The values of a plan. Raises UserError if the plan does not run, UsageError if it has no image."""
     deployment = plan.deployment
     if deployment is None:
         why = "; ".join(reason.message for reason in plan.reasons) or "the planner gave no reason"

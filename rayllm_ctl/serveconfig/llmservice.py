@@ -162,6 +162,7 @@ def _replicas(options: Mapping[str, Any]) -> Replicas:
     return Replicas(
         min=low,
         max=high,
+        count=None,
         target_ongoing_requests=None if target is None else max(1, math.ceil(target)),
         initial=None if initial is None else int(initial),
         aggregation_function=scaling.get("aggregation_function"),
@@ -202,7 +203,7 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 def bundles(model: FileModel) -> list[Mapping[str, float]]:
-    """The bundles of the placement group of a replica, as the file has them; empty where it leaves them to Ray."""
+    """The bundles of the placement group of a replica, as the file has them; empty if it leaves them to Ray."""
     placement = model.entry.config.get("placement_group_config") or {}
     each = placement.get("bundle_per_worker")
     if each is not None:

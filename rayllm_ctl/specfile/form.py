@@ -9,7 +9,7 @@ from functools import cache
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from rayllm_ctl.model.spec import service as model
-from rayllm_ctl.model.spec.form import Unit, Wrapped
+from rayllm_ctl.model.spec.form import Instead, Unit, Wrapped
 from rayllm_ctl.model.text.json_form import camel
 
 METADATA = ("name", "namespace")
@@ -21,7 +21,8 @@ class Field(NamedTuple):
 
     name: that of the dataclass. kind: its type without None. nullable: may be null. required: has no default.
     unit and wrapped: how the file writes the value, if not as it is. description: for editors, may be empty.
-    default: the value of a field that is not given, None where that is unset, a section or empty.
+    default: the value of a field that is not given, None if that is unset, a section or empty. instead: names of the
+    fields in place of which it stands.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Field(NamedTuple):
     wrapped: str = ""
     description: str = ""
     default: str | int | float | bool | None = None
+    instead: tuple[str, ...] = ()
 
     @property
     def may_be_empty(self) -> bool:
@@ -77,6 +79,7 @@ def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
         required=field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
         unit=next((note for note in notes if isinstance(note, Unit)), None),
         wrapped=next((note.key for note in notes if isinstance(note, Wrapped)), ""),
+        instead=next((note.fields for note in notes if isinstance(note, Instead)), ()),
         description=next((note for note in notes if isinstance(note, str)), ""),
         default=field.default if isinstance(field.default, (str, int, float, bool)) else None,
     )

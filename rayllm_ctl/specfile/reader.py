@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from rayllm_ctl.model.kube.names import did_you_mean
 from rayllm_ctl.model.kube.quantities import parse_duration
 from rayllm_ctl.model.spec.form import Unit
+from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 from rayllm_ctl.specfile.tree import Keys, TreeNode, plain
@@ -60,11 +61,22 @@ class _Reader:
             return {}
         mapping = node.value
         self.keys(mapping, fields, [key for key, field in fields.items() if field.required], path)
-        return {
+        found = {
             field.name: self._field(mapping[key], field, (*path, key))
             for key, field in fields.items()
             if key in mapping
         }
+        for key, field in fields.items():
+            if field.instead and found.get(field.name) is not None:
+                found |= self._instead(found, key, field, path)
+        return found
+
+    def _instead(self, found: Mapping[str, Any], key: str, field: Field, path: Path) -> dict[str, Any]:
+        """The values of the fields in place of which `field` stands."""
+        for name in field.instead:
+            if name in found:
+                self._problem((*path, camel(name)), f"cannot be combined with {Problem((*path, key), '').where}")
+        return dict.fromkeys(field.instead, found[field.name])
 
     def _field(self, node: TreeNode, field: Field, path: Path) -> Any:
         if node.value is None and field.nullable:

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.spec.form import Unit
 from rayllm_ctl.model.spec.service import API_VERSION, LLMService
+from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -44,10 +45,16 @@ def text(kind: type[LLMService | BatchJob] = LLMService) -> str:
 
 
 def _section(fields: Mapping[str, Field]) -> dict[str, Any]:
-    return _object(
+    section = _object(
         {key: _field(field) for key, field in fields.items()},
         required=[key for key, field in fields.items() if field.required],
     )
+    exclusive = [
+        {"not": {"required": [key, camel(name)], "properties": {key: {"not": {"type": "null"}}}}}
+        for key, field in fields.items()
+        for name in field.instead
+    ]
+    return section | {"allOf": exclusive} if exclusive else section
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.model.kube.quantities import parse_duration
@@ -35,7 +37,20 @@ def to_yaml(service: LLMService | BatchJob) -> str:
 def _fields(section: Any, fields: Mapping[str, Field]) -> dict[str, Any]:
     defaults = {field.name: _default(field) for field in dataclasses.fields(section)}
     values = ((key, field, getattr(section, field.name)) for key, field in fields.items())
-    return {key: _value(field, value) for key, field, value in values if value != defaults[field.name]}
+    left_out = {name for field in fields.values() if field.instead for name in _left_out(section, field)}
+    return {
+        key: _value(field, value)
+        for key, field, value in values
+        if value != defaults[field.name] and field.name not in left_out
+    }
+
+
+def _left_out(section: Any, field: Field) -> tuple[str, ...]:
+    """The fields in place of which `field` stands; or itself, where they were changed since it was read."""
+    value = getattr(section, field.name)
+    if value is None or all(getattr(section, name) == value for name in field.instead):
+        return () if value is None else field.instead
+    return (field.name,)
 
 
 def _value(field: Field, value: Any) -> Any:
@@ -57,11 +72,13 @@ def _section(section: object) -> dict[str, Any]:
 
 def _duration(seconds: float) -> str | float:
     """Seconds as a Go duration, where that says exactly the same."""
-    text = f"{seconds:g}s"
-    try:
-        return text if parse_duration(text) == seconds else seconds
-    except ValueError:
+    if not math.isfinite(seconds):
         return seconds
+    short, exact = f"{seconds:g}s", f"{Decimal(repr(seconds)):f}s"
+    try:
+        return short if parse_duration(short) == seconds else exact
+    except ValueError:  # 1e-05
+        return exact if seconds >= 0 else seconds
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

@@ -86,7 +86,7 @@ def test_a_change_that_stops_the_service_waits_for_consent(controlled: Controlle
     controlled.step()
     assert [one for one in controlled.writes() if "/status" not in one] == []
     assert controlled.condition("Upgrading")[:2] == ("False", "NeedsConsent")
-    assert "does not answer for" in controlled.condition("Upgrading")[2]
+    assert "unavailable for" in controlled.condition("Upgrading")[2]
     assert controlled.condition("Stalled")[:2] == ("True", "NeedsConsent")
     assert controlled.condition("Ready")[0] == "True"
     generation = controlled.api.stored("LLMService", "tiny")["metadata"]["generation"]

@@ -42,7 +42,7 @@ def test_only_what_differs_from_the_defaults_is_written() -> None:
         "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata:\n  name: q\nspec:\n  model:\n    id: m\n"
         "  replicas:\n    max: 2\n    upscaleDelay: 90s\n"
         "  storage:\n    volumes:\n    - name: m\n      mountPath: /m\n      hostPath:\n        path: /d\n"
-        "  load:\n    tpot: 0.00001\n"
+        "  load:\n    tpot: 0.00001s\n"
     )
 
 

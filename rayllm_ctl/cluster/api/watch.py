@@ -1,8 +1,7 @@
-"""Follow objects of several kinds at once: list, watch from there, and list again when the thread of events is lost.
+"""Follow objects of several kinds: list, watch from there, and list again when the watch expires.
 
-One daemon thread per kind keeps the objects as the API server last told them, and reports changes. A server that
-restarts, a connection that dies silently and a resourceVersion that is too old only cost a new list; what changed
-meanwhile is reported as changes.
+One daemon thread per kind keeps the last known objects and reports changes. After a restart of the server, a lost
+connection or an expired resourceVersion it lists again, and reports the changes in between.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ ROUND_SECONDS = 240.0
 """How long the server keeps one watch open: below the five minutes after which load balancers cut idle connections."""
 
 SILENCE_SECONDS = 90.0
-"""A watch that sends nothing for this long is taken for dead: bookmarks come about once a minute."""
+"""A watch that sends nothing for this long is considered dead: bookmarks arrive about once a minute."""
 
 GRACE_SECONDS = 30.0
-"""How long a kind that could be read before may be rejected: an API server that has just started denies requests."""
+"""How long requests for a readable kind may be denied: an API server that has just started denies requests."""
 
 LINGER_SECONDS = 0.1
-"""How long connections that are no longer needed stay open, which costs less than to close them at once."""
+"""How long unneeded connections stay open, which is cheaper than closing them at once."""
 
 BACK_OFF = (0.2, 5.0)
-"""Seconds before the first and at most before a later try after a failure; doubled each time, with jitter."""
+"""Initial and maximum seconds between retries; doubled each time, with jitter."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What happened to an object. `object` is its newest state, for DELETED the last one known."""
+    """What happened to an object. `object` is its newest state; for DELETED, its last known state."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     object: Mapping[str, Any]
@@ -77,7 +76,7 @@ class Watch:
     """Changes of several kinds, merged. Use as a context manager: leaving it ends the threads.
 
     Raises, from `wait` and `drain`, the UserError that ended a thread: a right is missing, the kind is
-    unknown. Failures that may pass are retried; `trouble` says what they are while they last.
+    unknown. Temporary failures are retried; `trouble` describes the current one.
     """
 
     def __init__(self, cluster: Cluster, namespace: str | None) -> None:
@@ -87,7 +86,7 @@ class Watch:
         self._followers: dict[Subscription, _Follower] = {}
 
     def follow(self, subscriptions: Iterable[Subscription]) -> None:
-        """Follow these and no others; those that are followed continue. At first every object is reported as ADDED."""
+        """Follow exactly these subscriptions; existing ones continue. At first every object is reported as ADDED."""
         wanted = dict.fromkeys(subscriptions)
         for subscription in [old for old in self._followers if old not in wanted]:
             self._followers.pop(subscription).stop()
@@ -98,10 +97,10 @@ class Watch:
                 follower.start()
 
     def objects(self, subscription: Subscription) -> list[dict[str, Any]] | None:
-        """The objects of a subscription as they are now, once they were listed. Who reads them here knows their
-        changes so far, which are no longer reported. The objects are the Watch's own.
+        """The current objects of a subscription, once they were listed. Reading them acknowledges their changes so far,
+        which are no longer reported. The objects belong to the Watch.
 
-        None where it is not followed, or its watch is interrupted: then only a request tells.
+        None if it is not followed, or its watch is interrupted: then a request is needed.
         """
         follower = self._followers.get(subscription)
         if follower is None or not subscription.kept:
@@ -110,7 +109,7 @@ class Watch:
             self._news.condition.wait_for(lambda: follower.current is not None)
             if not follower.current:
                 return None
-            self._news.changes = [(source, one) for source, one in self._news.changes if source != subscription]
+            self._news.changes = [(source, change) for source, change in self._news.changes if source != subscription]
             return list(follower.known.values())
 
     @property
@@ -120,11 +119,11 @@ class Watch:
 
     @property
     def trouble(self) -> str | None:
-        """Why some changes may be late: what the last try met, while it has not been followed by a success."""
+        """Why some changes may be late: the error of the last try, until a try succeeds."""
         return next((text for text in (follower.trouble for follower in self._followers.values()) if text), None)
 
     def wait(self, seconds: float) -> bool:
-        """Block until something changed, at most `seconds`. What changed is left for `drain`."""
+        """Block until something changed, at most `seconds`. `drain` returns the changes."""
         with self._news.condition:
             self._news.condition.wait_for(lambda: self._news.changes or self._news.failure, seconds)
             return bool(self._next())
@@ -136,11 +135,11 @@ class Watch:
             return [change for _, change in changes]
 
     def reconnect(self) -> None:
-        """Open the watches again: after an outage of the network their connections may be dead without a sign."""
+        """Open the watches again: after a network outage their connections may be dead unnoticed."""
         self._disconnect()
 
     def close(self) -> None:
-        """End the threads, and in a moment their connections: a command that is over need not wait for these."""
+        """End the threads, and their connections a moment later: a finished command need not wait for them."""
         for follower in self._followers.values():
             follower.end()
         closing = threading.Timer(LINGER_SECONDS, self._disconnect)
@@ -166,7 +165,7 @@ class Watch:
 
 
 class _News:
-    """What the threads tell. The condition guards it all, and what the followers know."""
+    """State shared by the threads. The condition guards it and the followers' objects."""
 
     def __init__(self) -> None:
         self.condition = threading.Condition()
@@ -177,7 +176,7 @@ class _News:
 class _Follower:
     """The thread of one kind. `known` maps a uid to the object's newest state: a new list is compared with it.
 
-    current: whether `known` is told of every change; None before the first answer.
+    current: whether `known` receives every change; None before the first response.
     """
 
     def __init__(self, cluster: Cluster, subscription: Subscription, namespace: str | None, news: _News) -> None:
@@ -205,7 +204,7 @@ class _Follower:
         self.disconnect()
 
     def end(self) -> None:
-        """Tell nothing any more."""
+        """Stop delivering events."""
         self._stopped.set()
 
     def disconnect(self) -> None:
@@ -219,7 +218,7 @@ class _Follower:
         try:
             self._follow()
         finally:
-            self._set_current(False)  # whatever ended it, nobody may wait for it
+            self._set_current(False)  # however it ended, no reader may keep waiting for it
 
     def _follow(self) -> None:
         failures = 0
@@ -239,12 +238,12 @@ class _Follower:
                 self._set_current(False, error if ends else None)
                 if ends:
                     return
-            # A round that ends at once is a failure too, whatever the server calls it.
+            # A round that ends at once counts as a failure, whatever the status.
             failures = failures + 1 if time.monotonic() - begun < BACK_OFF[1] else 0
             if failures:
                 self._set_current(False)
                 first, most = BACK_OFF
-                # Two clients that lost the same server must not come back in step.
+                # Clients that lost the same server must not reconnect simultaneously.
                 self._stopped.wait(min(first * 2 ** (failures - 1), most) * random.uniform(0.5, 1.0))  # noqa: S311
 
     def _set_current(self, current: bool, failure: UserError | None = None) -> None:
@@ -284,23 +283,23 @@ class _Follower:
         return {"apiVersion": item.get("apiVersion"), "kind": item.get("kind"), "metadata": named}
 
     def _tell(self, changes: Iterable[Change]) -> None:
-        """Under the lock, with what the changes led to."""
+        """Report changes, under the lock."""
         if not self._stopped.is_set():
             self._news.changes += [(self._subscription, change) for change in changes]
             self._news.condition.notify_all()
 
     def _watch(self) -> None:
-        """One round: until the server ends it. Leaves the newest resourceVersion behind."""
+        """One watch request, until the server ends it. Updates the newest resourceVersion."""
         query = [
             ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", self._version),
             ("timeoutSeconds", str(int(ROUND_SECONDS))),
         ]  # fmt: skip
-        one = self._subscription
-        query += selectors(one.label_selector, one.field_selector)
+        subscription = self._subscription
+        query += selectors(subscription.label_selector, subscription.field_selector)
         doing = f"watch {label(self._kind, None, self._namespace)}"
         with self._cluster.open(
             "GET", self._kind.path(self._namespace), query=query, read_timeout=SILENCE_SECONDS,
-            accept=METADATA_ONLY if one.metadata_only else "application/json",
+            accept=METADATA_ONLY if subscription.metadata_only else "application/json",
         ) as response:  # fmt: skip
             self._response = response
             try:
@@ -339,7 +338,7 @@ class _Follower:
             item = as_followed(item, self._subscription)
             uid = _uid(item)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UnreachableError(f"something between here and the API server garbles watches ({doing})") from error
+            raise UnreachableError(f"malformed watch event; a proxy may be altering responses ({doing})") from error
         with self._news.condition:
             if type_ == "DELETED":
                 self.known.pop(uid, None)

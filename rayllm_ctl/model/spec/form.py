@@ -1,4 +1,4 @@
-"""How a spec file writes what it does not write as Python does, and what several of its sections refer to."""
+"""Spec-file spelling of values (durations, quantities), and types that several sections share."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ class Wrapped(NamedTuple):
     """The value stands in a mapping with this single key, as in Kubernetes' volume sources."""
 
     key: str
+
+
+class Instead(NamedTuple):
+    """The field stands in place of others of its section: a file has it or them, and reading it sets them as well."""
+
+    fields: tuple[str, ...]
 
 
 @dataclass(frozen=True)

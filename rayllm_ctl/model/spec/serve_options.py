@@ -1,7 +1,7 @@
-"""Ray Serve's own options: where its proxies run and listen, and what it logs.
+"""Ray Serve's own options for proxies and logs.
 
 Source: Ray 2.60.0, ray/serve/schema.py (HTTPOptionsSchema, gRPCOptionsSchema, LoggingConfig). Ray reads them when Serve
-starts in a Ray cluster; of a cluster that runs it changes only the logging.
+starts in a Ray cluster; of a running cluster it changes only the logging.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TAKEN_PORTS = {
 WORKER_PORTS = range(10002, 20000)
 """Ports of Ray's worker processes (`ray start`: --min-worker-port, --max-worker-port)."""
 
-_IMPORT_PATH = Pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
+IMPORT_PATH = Pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def serve_problems(serve: Serve) -> Iterator[Problem]:
     if keep is not None and keep > 0 and keep != int(keep):
         yield Problem((*http, "keepAliveTimeout"), f"must be a whole number of seconds, not {keep:g}")
     for index, name in enumerate(serve.grpc.servicer_functions):
-        if not _IMPORT_PATH.fullmatch(name):
+        if not IMPORT_PATH.fullmatch(name):
             yield Problem(
                 (*grpc, "servicerFunctions", index),
                 f"{quoted(name)} is not an import path, such as chat_pb2_grpc.add_ChatServicer_to_server",

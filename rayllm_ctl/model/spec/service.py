@@ -1,4 +1,4 @@
-"""What the user wants: an LLMService, as flags or a spec file state it. Unset (None) means: the planner decides.
+"""An LLMService, as flags or a spec file state it. Unset (None) means: the planner decides.
 
 A spec file has these fields in camelCase. The annotations are its schema: text is the description that editors show,
 SECONDS, QUANTITY and Wrapped say where the file writes a value in another form than Python.
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.spec.exposure import Exposure
-from rayllm_ctl.model.spec.form import QUANTITY, SECONDS, SecretKey, Wrapped
+from rayllm_ctl.model.spec.form import QUANTITY, SECONDS, Instead, SecretKey, Wrapped
 from rayllm_ctl.model.spec.gateway import Gateway
 from rayllm_ctl.model.spec.operations import Availability, Monitoring
 from rayllm_ctl.model.spec.own_applications import OwnApplication
@@ -114,7 +114,7 @@ class Parallelism:
 class Replicas:
     """How many replicas run: autoscaled if min is less than max, a fixed number if they are equal.
 
-    The delays, the look-back period and the interval are seconds.
+    The delays, the look-back period and the interval are seconds. Where a count is given, min and max are equal to it.
     """
 
     min: Annotated[int, "Minimum number of replicas; 0 scales to zero when idle."] = 1
@@ -134,6 +134,11 @@ class Replicas:
     downscaling_factor: Annotated[float | None, "Factor of every decrease; 1 by default, less is more cautious."] = None
     aggregation_function: Annotated[
         Aggregation | None, "What of the load in the time window counts: its mean (default), max or min."
+    ] = None
+    count: Annotated[
+        int | None,
+        Instead(("min", "max")),
+        "A fixed number of replicas, instead of min and max. It is what `kubectl scale` changes of an LLMService.",
     ] = None
 
     @property
@@ -289,3 +294,13 @@ class LLMService:
     ray: RayOptions = RayOptions()
     upgrade: Upgrade = Upgrade()
     patches: Annotated[tuple[Patch, ...], "Changes of the rendered objects, applied last."] = ()
+    suspend: Annotated[bool, "Have the controller delete the pods, and keep all else. `deploy` rejects it."] = False
+    plan_only: Annotated[
+        bool,
+        "Have the controller plan the service, show the plan in the status and apply nothing. `deploy` rejects it.",
+    ] = False
+    render_version: Annotated[
+        str | None,
+        "Any word, such as a version. The controller renders a service again only if its spec has changed: a new word "
+        "has it do so, with the version that runs. The command line renders each time.",
+    ] = None

@@ -9,13 +9,13 @@ class Pattern:
     """A regular expression that is compiled when it is first used: a spec uses few of them."""
 
     def __init__(self, expression: str) -> None:
-        self._expression = expression
+        self.expression = expression
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
-        return re.fullmatch(self._expression, text)
+        return re.fullmatch(self.expression, text)
 
     def search(self, text: str) -> re.Match[str] | None:
-        return re.search(self._expression, text)
+        return re.search(self.expression, text)
 
 
 MODEL_ID = Pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,95})?")

@@ -22,9 +22,9 @@ _NOBODY = 65532
 
 
 def image_recipe(engine: Engine) -> str:
-    """The Dockerfile, which needs no other file.
+    """The Dockerfile, which does not need other files.
 
-    engine: its image is the one to build on, or its versions name Ray's public image. UsageError if there is none.
+    engine: its image is the base image, or its versions select Ray's public image. UsageError if there is none.
     """
     _check_reference(engine.image, "rayproject/ray-llm:2.60.0-py312-cu130")
     runtime = resolve_release(engine)
@@ -74,11 +74,11 @@ def _lines(base: str) -> Iterator[str]:
     yield "USER root"
     yield f"RUN python3 -m pip install --no-cache-dir {shlex.join([*requirements(), *requirements('gpu')])}"
     for name, text in {**batch_files(), **files()}.items():
-        # Quoted, so that nothing in the text is expanded.
+        # Quoted, so that the shell expands nothing in the text.
         yield f'COPY <<"{_END}" {SERVING_PATH}/{name}'
         yield from text.splitlines()
         yield _END
-    # On the path of this Python whatever PYTHONPATH is in the pods.
+    # On the path of this Python regardless of PYTHONPATH in the pods.
     yield "RUN site=$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))') \\"
     yield f' && echo {SERVING_PATH} > "$site/rayllm.pth" \\'
     yield f" && chmod -R a+rX {SERVING_PATH} \\"

@@ -1,4 +1,4 @@
-"""From a plan to manifests: rejects what the plan says cannot run."""
+"""From a plan to manifests; rejects a plan that cannot run."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def manifests(
     require_runnable(plan, accept_risk=accept_risk)
     rendered = render(plan, template_dir)
     check_manifests(rendered, plan, kuberay)
-    assert plan.deployment is not None  # or there would be nothing to render
+    assert plan.deployment is not None  # a plan that runs has one
     check_pod_security(rendered, plan.deployment.pod_security)
     return rendered

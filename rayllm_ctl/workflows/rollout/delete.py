@@ -1,4 +1,4 @@
-"""Delete a service with what was applied for it."""
+"""Delete a service with the objects applied for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def delete(
     cluster: Cluster, name: str, namespace: str, *, wait: bool, timeout: float, ignore_not_found: bool
 ) -> Iterator[Applied | Noted]:
-    """Delete service `name`; see cluster.delete for what that includes and what is raised."""
+    """Delete service `name`; see cluster.apply.delete for details and errors."""
     with explained(cluster, namespace, RAY_SERVICE.rights_for("delete")):
         kind, item = find_service(cluster, name, namespace)
     yield from delete_service(

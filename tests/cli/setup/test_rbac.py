@@ -71,7 +71,7 @@ def test_users_and_groups() -> None:
 
 def test_without_subjects_it_says_that_nothing_is_bound() -> None:
     result = run("--for", "keys", "--needed-only")
-    assert "no binding: --user, --group or --service-account" in result.stderr
+    assert "no binding was printed: --user, --group and --service-account" in result.stderr
 
 
 def test_a_role_of_several_commands_has_the_rights_of_each() -> None:

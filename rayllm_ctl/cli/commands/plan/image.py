@@ -7,7 +7,7 @@ import click
 from rayllm_ctl.errors import UsageError
 
 
-@click.group(name="image", short_help="Print the Dockerfile of an image for all features.")
+@click.group(name="image", short_help="Print a Dockerfile for an image with all features.")
 def command() -> None:
     """Make an image for features that Ray's public image lacks packages for (docs/serving.md), or of the controller."""
 

@@ -1,4 +1,4 @@
-"""`render`: the manifests, and nothing else."""
+"""`render`: manifests on standard output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _WithoutEnvironment(click.Command):
-    """A command whose flags no environment variable sets: its output depends on what is typed alone."""
+    """A command without flags from environment variables: its output depends only on the command line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         prefix, ctx.auto_envvar_prefix = ctx.auto_envvar_prefix, None
@@ -81,7 +81,7 @@ def command(
         raise UsageError("--output-dir writes YAML files: -o cannot be combined with it")
     # Equal input gives equal bytes, on every machine.
     facts = dataclasses.replace(facts, named_only=True)
-    options = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
+    options = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir, kuberay=kuberay or DEFAULT)
     given = serve_file(serve_config, code, files[0] if files else None, template_dir, overrides, namespace)
     found: dict[str, Rendering] = {}
     rendered = (_rendered(file, overrides, namespace, options) for file in files or (None,))

@@ -20,7 +20,7 @@ from rayllm_ctl.model.text.problems import Path, Problem, quoted
 _LONGEST_SECONDS = 99_999
 """The Gateway API takes numbers of up to five digits."""
 
-_ROUTED_PATH = Pattern(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/?)*")
+ROUTED_PATH = Pattern(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/?)*")
 
 _SELECTOR_KEYS = ("matchLabels", "matchExpressions")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -57,7 +57,7 @@ def _ingress(at: Path, ingress: Ingress) -> Iterator[Problem]:
     yield from _host((*at, "host"), ingress.host)
     if ingress.class_name is not None:
         yield from _object_name((*at, "className"), ingress.class_name)
-    if not _ROUTED_PATH.fullmatch(ingress.path):
+    if not ROUTED_PATH.fullmatch(ingress.path):
         yield Problem((*at, "path"), f"{quoted(ingress.path)} is not a valid path prefix, such as / or /v1")
     if ingress.tls is not None:
         yield from _object_name((*at, "tls", "secretName"), ingress.tls)
@@ -97,7 +97,7 @@ def _security(service: LLMService) -> Iterator[Problem]:
 
 
 def _locked_out(service: LLMService, security: Security) -> Iterator[Problem]:
-    """What the service is set up for, and could not connect to it."""
+    """Clients that the spec enables but that could not connect."""
     exposed = "spec.exposure" if service.exposure.beyond_the_cluster else ""
     exposed = f"spec.upgrade.strategy: {INCREMENTAL}" if service.upgrade.strategy == INCREMENTAL else exposed
     if exposed and not security.allow_from:

@@ -1,4 +1,4 @@
-"""Checks of a BatchJob by itself, before any model, file or cluster is looked at."""
+"""Checks of a BatchJob by itself, before any model, file or cluster is read."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from rayllm_ctl.model.spec.service import Scheduling
 from rayllm_ctl.model.text.patterns import Pattern
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
-_ENDPOINT = Pattern(r"https?://[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?(?::\d{1,5})?/?")
-_PARAMETER = Pattern(r"[a-z][a-z0-9_]*")
+ENDPOINT = Pattern(r"https?://[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?(?::\d{1,5})?/?")
+PARAMETER = Pattern(r"[a-z][a-z0-9_]*")
 
 _FORBIDDEN_ARGS = {
     "distributed_executor_backend": "Ray Data LLM chooses it: uni for one process, ray for several, mp on CPUs",
@@ -39,7 +39,7 @@ _FORBIDDEN_ARGS = {
     "task_type": "is set by spec.task",
 }
 
-_SAMPLING_FIELDS = {
+SAMPLING_FIELDS = {
     "max_tokens": "maxTokens", "temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed",
     "stop": "stop", "structured_outputs": "jsonSchema", "guided_decoding": "jsonSchema",
 }  # fmt: skip
@@ -48,7 +48,7 @@ _SAMPLING_FIELDS = {
 ONE_ANSWER = ("n", "best_of")
 """Those of which 1 says what a batch job does anyway; the driver leaves them out."""
 
-_NO_COLUMN = ("logprobs", "prompt_logprobs", "stream", "output_kind")
+NO_COLUMN = ("logprobs", "prompt_logprobs", "stream", "output_kind")
 """Sampling parameters for what the output has no column for. The driver rejects the same ones
 (rayllm_ctl/serving/batch/inference/sampling.py)."""
 
@@ -100,13 +100,13 @@ def _sampling(batch: BatchJob) -> Iterator[Problem]:
     for name, value in (("args", given.args), ("columns", given.columns)):
         for parameter in value:
             here = (*at, name, parameter)
-            if not _PARAMETER.fullmatch(parameter):
+            if not PARAMETER.fullmatch(parameter):
                 yield Problem(here, "not a valid name of a sampling parameter")
-            elif name == "args" and parameter in _SAMPLING_FIELDS:
-                yield Problem(here, "has a field of its own", f"spec.sampling.{_SAMPLING_FIELDS[parameter]}")
+            elif name == "args" and parameter in SAMPLING_FIELDS:
+                yield Problem(here, "has a field of its own", f"spec.sampling.{SAMPLING_FIELDS[parameter]}")
             elif parameter in ONE_ANSWER and (name == "columns" or value[parameter] != 1):
                 yield Problem(here, "is not supported: there is one answer per row", "a row for each answer")
-            elif parameter in _NO_COLUMN:
+            elif parameter in NO_COLUMN:
                 yield Problem(here, "is not supported in a batch job: the output has no column for it", "remove it")
     for parameter, column in given.columns.items():
         if not column:
@@ -149,7 +149,7 @@ def _load(batch: BatchJob) -> Iterator[Problem]:
 def _storage(batch: BatchJob) -> Iterator[Problem]:
     at: Path = ("spec", "storage")
     storage = batch.storage
-    if storage.endpoint is not None and not _ENDPOINT.fullmatch(storage.endpoint):
+    if storage.endpoint is not None and not ENDPOINT.fullmatch(storage.endpoint):
         # Not repeated: the address may contain credentials.
         yield Problem((*at, "endpoint"), "is not a valid address, such as http://minio:9000 (without credentials)")
     if storage.credentials_secret is not None and not podfields.is_object_name(storage.credentials_secret):
@@ -182,7 +182,7 @@ def _storage(batch: BatchJob) -> Iterator[Problem]:
 
 
 def _on_a_pool(batch: BatchJob) -> Iterator[Problem]:
-    """What a job cannot say of pods that are there already."""
+    """Fields that do not apply to the pods of an existing RayCluster."""
     cluster = batch.cluster or ""
     if len(cluster) > 253 or not podfields.is_object_name(cluster):
         yield Problem(("spec", "cluster"), f"{quoted(cluster)} is not a valid name of a RayCluster")
@@ -211,6 +211,11 @@ def _on_a_pool(batch: BatchJob) -> Iterator[Problem]:
                 "does not apply with spec.cluster: the pods of that RayCluster are as they are",
                 "set it on the RayCluster, or leave out spec.cluster",
             )
+    if batch.suspend:
+        yield Problem(
+            ("spec", "suspend"),
+            "cannot be combined with spec.cluster: KubeRay suspends a job by deleting its Ray cluster",
+        )
     if batch.job.retries:
         yield Problem(
             ("spec", "job", "retries"),

@@ -1,4 +1,4 @@
-"""Checks of what a batch job reads, asks and writes: spec.input, spec.prompt and spec.output."""
+"""Checks of spec.input, spec.prompt and spec.output of a batch job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 ANONYMOUS = "anonymous@"
 """What precedes a bucket that is read without credentials, in Ray's own form of an address."""
 
-_COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".zip", ".lz4")
+COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".zip", ".lz4")
 """Extensions of files that the driver rejects (rayllm_ctl/serving/batch/inputs.py)."""
 
 _TEXT = "text"
@@ -46,7 +46,7 @@ def file_problems(batch: BatchJob) -> Iterator[Problem]:
 
 
 def input_format(given: Input) -> str | None:
-    """The format of the input: as it says, or by the extension that all paths have; None where that says nothing."""
+    """The format of the input: as it says, or by the extension that all paths have; None if that says nothing."""
     if given.format is not None:
         return given.format
     if given.prompts:
@@ -72,7 +72,7 @@ def _input(batch: BatchJob) -> Iterator[Problem]:
         yield Problem(at, either, "--input s3://bucket/prompts/*.jsonl" if not given.paths else "")
     for index, path in enumerate(given.paths):
         yield from _location(batch, path, (*at, "paths", index), ("s3", "gs", "https"))
-        if path.endswith(_COMPRESSED):
+        if path.endswith(COMPRESSED):
             yield Problem((*at, "paths", index), f"{quoted(path)} is compressed", "decompress it")
     if len(set(given.paths)) < len(given.paths):
         yield Problem((*at, "paths"), "contains the same path twice")

@@ -34,7 +34,7 @@ _LARGEST_BODY = 2**30
 RATE = Pattern(r"([1-9]\d{0,11})/(?:([1-9]\d{0,3}) )?(second|minute|hour|day)s?")
 """As the gateway reads it: 60/minute, 100000/10 minutes."""
 
-_ORIGIN = Pattern(r"https?://(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-f:]+\])(?::\d{1,5})?")
+ORIGIN = Pattern(r"https?://(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-f:]+\])(?::\d{1,5})?")
 
 PARAMETERS = frozenset(
     {
@@ -181,7 +181,7 @@ def _origins(origins: tuple[str, ...]) -> Iterator[Problem]:
     if not origins:
         yield Problem(at, "must have at least one origin", 'origins: ["https://chat.example.com"]')
     for index, origin in enumerate(origins):
-        if origin != "*" and not _ORIGIN.fullmatch(origin):
+        if origin != "*" and not ORIGIN.fullmatch(origin):
             yield Problem(
                 (*at, index), f"{quoted(origin)} is not an origin, such as https://chat.example.com or * (no path)"
             )

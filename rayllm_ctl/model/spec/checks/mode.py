@@ -1,4 +1,4 @@
-"""What the two modes take: Ray Serve LLM on a RayService, or vLLM's own server on a RayCluster.
+"""Options that each mode supports: Ray Serve LLM on a RayService, or vLLM's own server on a RayCluster.
 
 A RayCluster has no autoscaler here: nothing on it knows how many requests are waiting, so replicas are a fixed number.
 """
@@ -20,7 +20,7 @@ _OTHER_MODE = "spec.mode rayservice (--kind rayservice) scales with the load"
 
 
 def mode_problems(service: LLMService) -> Iterator[Problem]:
-    """What the mode of `service` does not support."""
+    """Options that the mode of `service` does not support."""
     if service.mode == "raycluster":
         yield from _fixed(service.replicas)
         yield from _upgrade(service.upgrade)
@@ -67,7 +67,7 @@ def _fixed(replicas: Replicas) -> Iterator[Problem]:
             f"--replicas {replicas.max}; {_OTHER_MODE}",
         )
     for field in dataclasses.fields(replicas):
-        if field.name not in ("min", "max") and getattr(replicas, field.name) is not None:
+        if field.name not in ("min", "max", "count") and getattr(replicas, field.name) is not None:
             yield Problem((*at, camel(field.name)), f"does not apply to mode raycluster, {_NO_AUTOSCALER}", _OTHER_MODE)
 
 

@@ -19,8 +19,8 @@ _OTHER_VOLUMES = {
 # KubeRay mounts volumes there in Ray containers (ray-operator/controllers/ray/common/pod.go).
 _KUBERAY_PATHS = ("/dev/shm", "/tmp/ray")  # noqa: S108  paths in a container
 
-_RAY_OWN = ("CPU", "GPU", "TPU", "memory", "object_store_memory")
-_RAY_PREFIXES = ("node:", "accelerator_type:", "bundle")
+RAY_OWN = ("CPU", "GPU", "TPU", "memory", "object_store_memory")
+RAY_PREFIXES = ("node:", "accelerator_type:", "bundle")
 _MOST_CPUS = 10_000
 _LEAST_MEMORY = 2**20
 
@@ -107,7 +107,7 @@ def _volume(at: Path, volume: Volume) -> Iterator[Problem]:
 
 
 def node_problems(at: Path, selector: Mapping[str, str], tolerations: Sequence[Toleration]) -> Iterator[Problem]:
-    """What is wrong with a node selector and tolerations."""
+    """Problems of a node selector and tolerations."""
     for key, value in selector.items():
         here = (*at, "nodeSelector", key)
         if not is_label_key(key):
@@ -119,7 +119,7 @@ def node_problems(at: Path, selector: Mapping[str, str], tolerations: Sequence[T
 
 
 def ray_resource_problems(at: Path, resources: Mapping[str, float], *, demanded: bool) -> Iterator[Problem]:
-    """What is wrong with custom Ray resources.
+    """Problems of custom Ray resources.
 
     demanded: what a process asks for may be a fraction; what a node offers is a whole number (Ray 2.60,
     _private/resource_and_label_spec.py).
@@ -128,7 +128,7 @@ def ray_resource_problems(at: Path, resources: Mapping[str, float], *, demanded:
         here = (*at, "rayResources", name)
         if not RAY_RESOURCE.fullmatch(name):
             yield Problem(here, f"{quoted(name)} is not a valid name of a custom resource")
-        elif name in _RAY_OWN or name.startswith(_RAY_PREFIXES):
+        elif name in RAY_OWN or name.startswith(RAY_PREFIXES):
             yield Problem(here, f"{quoted(name)} is a resource of Ray's own")
         if not (1 <= amount < 2**31 and amount == int(amount)) and not (demanded and _SMALLEST <= amount < 1):
             fraction = f"a fraction of at least {_SMALLEST} or " if demanded else ""

@@ -1,4 +1,4 @@
-"""Checks of spec.pods and of what the level of Pod Security permits.
+"""Checks of spec.pods and of the level of Pod Security.
 
 Raw parts of pods (affinity, security contexts, ...) are checked here as far as this program reads them, and against the
 schema of the object once it is rendered.
@@ -25,7 +25,7 @@ _RESERVED_PREFIXES = ("ray.io/", "rayllm.io/")
 _KUBERAY_LABELS = ("app.kubernetes.io/name", "app.kubernetes.io/created-by")
 """By these KubeRay's Services select pods (ray-operator/controllers/ray/common/pod.go, labelPod, v1.6.2)."""
 
-_FIELD_PATH = Pattern(
+FIELD_PATH = Pattern(
     r"metadata\.(name|namespace|uid)|metadata\.(labels|annotations)\['[^'\s]+'\]|spec\.(nodeName|serviceAccountName)"
     r"|status\.(hostIPs?|podIPs?)"
 )
@@ -125,7 +125,7 @@ def _variable(at: Path, variable: EnvironmentVariable) -> Iterator[Problem]:
     for kind, key in keys.items():
         if key is not None:
             yield from _reference((*at, "valueFrom", kind), key)
-    if source.field_ref is not None and not _FIELD_PATH.fullmatch(source.field_ref.field_path):
+    if source.field_ref is not None and not FIELD_PATH.fullmatch(source.field_ref.field_path):
         yield Problem(
             (*at, "valueFrom", "fieldRef", "fieldPath"),
             f"{quoted(source.field_ref.field_path)} is not a field that a variable can have",

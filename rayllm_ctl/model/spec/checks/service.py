@@ -1,4 +1,4 @@
-"""Checks of an LLMService by itself, before any model, GPU or cluster is looked at."""
+"""Checks of an LLMService by itself, before any model, GPU or cluster is read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rayllm_ctl.model.spec.checks.ray_features import OLDEST_RAY
 from rayllm_ctl.model.spec.patches import patch_problems
 from rayllm_ctl.model.spec.serve_options import serve_problems
 from rayllm_ctl.model.spec.service import NO_MODEL, Aggregation, LLMService, Load, Replicas
-from rayllm_ctl.model.text.patterns import ADAPTER_STORE, IMAGE, MODEL_ID, QUANTIZATION, REVISION, VERSION
+from rayllm_ctl.model.text.patterns import ADAPTER_STORE, IMAGE, LABEL_VALUE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 
@@ -52,6 +52,7 @@ def validate(service: LLMService) -> list[Problem]:
         *accessfields.access_problems(service),
         *rayfields.ray_problems(service),
         *patch_problems(service.patches),
+        *_render_version(service.render_version),
     ]
 
 
@@ -73,6 +74,16 @@ def _metadata(service: LLMService) -> Iterator[Problem]:
         )
     if service.namespace is not None and (problem := namespace_problem(service.namespace)):
         yield Problem(("metadata", "namespace"), f"{quoted(service.namespace)} is not a valid namespace: {problem}")
+
+
+def _render_version(word: str | None) -> Iterator[Problem]:
+    if word is not None and not (word and LABEL_VALUE.fullmatch(word)):
+        yield Problem(
+            ("spec", "renderVersion"),
+            f"{quoted(word)} is not a valid word: at most 63 letters, digits, '-', '_' and '.', with a letter or digit "
+            "at both ends",
+            "any word that differs from the last one, such as a version or a date",
+        )
 
 
 def _model(service: LLMService) -> Iterator[Problem]:
@@ -216,9 +227,12 @@ def _placement(service: LLMService) -> Iterator[Problem]:
 
 def _replicas(replicas: Replicas) -> Iterator[Problem]:
     at = ("spec", "replicas")
-    yield from _at_least((*at, "min"), replicas.min, 0)
-    yield from _at_least((*at, "max"), replicas.max, 1)
-    if replicas.min > replicas.max >= 1:
+    if replicas.count is not None:
+        yield from _count((*at, "count"), replicas)
+    else:
+        yield from _at_least((*at, "min"), replicas.min, 0)
+        yield from _at_least((*at, "max"), replicas.max, 1)
+    if replicas.count is None and replicas.min > replicas.max >= 1:
         yield Problem((*at, "min"), f"{replicas.min} is greater than spec.replicas.max ({replicas.max})")
     yield from _at_least((*at, "targetOngoingRequests"), replicas.target_ongoing_requests, 1)
     yield from _amount((*at, "upscaleDelay"), replicas.upscale_delay, zero=True)
@@ -239,6 +253,17 @@ def _replicas(replicas: Replicas) -> Iterator[Problem]:
     yield from _amount((*at, "upscalingFactor"), replicas.upscaling_factor)
     yield from _amount((*at, "downscalingFactor"), replicas.downscaling_factor)
     yield from _known((*at, "aggregationFunction"), replicas.aggregation_function, get_args(Aggregation))
+
+
+def _count(at: Path, replicas: Replicas) -> Iterator[Problem]:
+    if replicas.count == 0:
+        yield Problem(
+            at, "must be at least 1, not 0", "spec.suspend: true stops a service; min: 0 with max stops it when idle"
+        )
+    else:
+        yield from _at_least(at, replicas.count, 1)
+    if not replicas.min == replicas.max == replicas.count:
+        yield Problem(at, "cannot be combined with other values of spec.replicas.min and max")
 
 
 def _load(load: Load) -> Iterator[Problem]:

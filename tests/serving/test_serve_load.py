@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.serving import serveload
+from rayllm_ctl.serving import serve_load
 from rayllm_ctl.serving.gateway.settings import Model
 from rayllm_ctl.serving.gateway.steps import Load
-from rayllm_ctl.serving.rayrouter import Routed
+from rayllm_ctl.serving.ray_router import Routed
 from rayllm_ctl.serving.routes import Route, Routes
-from rayllm_ctl.serving.serveload import ServeLoad, combined
+from rayllm_ctl.serving.serve_load import ServeLoad, combined
 
 
 class Handle:
@@ -53,7 +53,7 @@ async def followed(ingress: Any, *handles: tuple[str, Handle]) -> ServeLoad:
 
 
 def test_alone_the_figures_are_those_of_the_own_router(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serveload, "INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(serve_load, "INTERVAL_SECONDS", 0.01)
 
     async def check() -> None:
         chat = Handle(3, [4, 2], [4, 4])
@@ -67,7 +67,7 @@ def test_alone_the_figures_are_those_of_the_own_router(monkeypatch: pytest.Monke
 
 
 def test_several_ingresses_add_up_what_each_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serveload, "INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(serve_load, "INTERVAL_SECONDS", 0.01)
 
     async def check() -> None:
         answers = [{"chat": Routed(3, 6, 2, 8)}, TimeoutError(), {"chat": Routed(1, 2, 1, 4)}]

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
-from rayllm_ctl.serving.rayrouter import Call
+from rayllm_ctl.serving.ray_router import Call
 
 
 class RequestRouter:

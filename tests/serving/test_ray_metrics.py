@@ -39,13 +39,13 @@ def test_counts_are_added_up_and_every_value_is_observed(monkeypatch: pytest.Mon
     for module in (ModuleType("ray"), util, stand_in):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(Series, "recorded", [])
-    monkeypatch.delitem(sys.modules, "rayllm_ctl.serving.raymetrics", raising=False)
-    from rayllm_ctl.serving import raymetrics
+    monkeypatch.delitem(sys.modules, "rayllm_ctl.serving.ray_metrics", raising=False)
+    from rayllm_ctl.serving import ray_metrics
 
-    monkeypatch.setattr(raymetrics, "INTERVAL_SECONDS", 0.001)
+    monkeypatch.setattr(ray_metrics, "INTERVAL_SECONDS", 0.001)
 
     async def run() -> None:
-        metrics = raymetrics.RayMetrics()
+        metrics = ray_metrics.RayMetrics()
         for tokens in (3, 4, 0):
             metrics.add(PROMPT_TOKENS, tokens, ("key", "m"))
             metrics.add(OVERHEAD, tokens / 1000, ("m",))
@@ -55,7 +55,7 @@ def test_counts_are_added_up_and_every_value_is_observed(monkeypatch: pytest.Mon
         await asyncio.sleep(0.01)
 
     asyncio.run(run())
-    monkeypatch.delitem(sys.modules, "rayllm_ctl.serving.raymetrics")
+    monkeypatch.delitem(sys.modules, "rayllm_ctl.serving.ray_metrics")
     observed = [value for name, value, _ in Series.recorded if name == OVERHEAD.name]
     counted = [(value, tags) for name, value, tags in Series.recorded if name == PROMPT_TOKENS.name]
     assert observed == [0.003, 0.004, 0.0]

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from rayllm_ctl.serving import rayrouter
+from rayllm_ctl.serving import ray_router
 from rayllm_ctl.serving.gateway.steps import Load
-from rayllm_ctl.serving.rayrouter import Routed
+from rayllm_ctl.serving.ray_router import Routed
 from rayllm_ctl.serving.routes import Routes
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ class ServeLoad:
 
     def ingress_replicas(self) -> int:
         """Replicas of the ingress; at least 1."""
-        return max(1, rayrouter.replicas(self._ingress)) if self._ingress is not None else 1
+        return max(1, ray_router.replicas(self._ingress)) if self._ingress is not None else 1
 
     def report(self) -> Report:
         """What the router of this process knows; the other ingress replicas ask for it."""
-        return {model: rayrouter.routed(handle) for model, handle in self._handles.items()}
+        return {model: ray_router.routed(handle) for model, handle in self._handles.items()}
 
     async def _ask(self) -> None:
         ingress = await self._connect()

@@ -15,7 +15,7 @@ from rayllm_ctl.serving.gateway.settings import (
     RateLimits,
     RedisSettings,
 )
-from rayllm_ctl.serving.gateway.userconfig import read_gateway, read_models
+from rayllm_ctl.serving.gateway.user_config import read_gateway, read_models
 
 
 def test_no_gateway_and_all_defaults() -> None:
