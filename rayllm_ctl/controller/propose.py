@@ -12,7 +12,7 @@ from rayllm_ctl.cluster.apply.inventory import Inventory
 from rayllm_ctl.controller.children import owned, without_pods
 from rayllm_ctl.controller.decide import ApplyWay, Proposal
 from rayllm_ctl.controller.declared import Declared, SpecProblem
-from rayllm_ctl.errors import ClusterError, FieldConflictError, RiskyPlanError, UserError
+from rayllm_ctl.errors import ClusterError, ConflictError, FieldConflictError, RiskyPlanError, UserError
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.kube.kuberay import answers
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
@@ -58,7 +58,9 @@ def propose(
     try:
         made = rendering_of(service, plan, options) if earlier is None else _again(cluster, declared, plan, earlier)
     except UserError as error:
-        reason = "Risky" if isinstance(error, RiskyPlanError) else _VERDICTS.get(plan.verdict, "InvalidSpec")
+        reason = "Risky" if isinstance(error, RiskyPlanError) else "InvalidSpec"
+        if plan.verdict == "does-not-fit":
+            reason = _VERDICTS[plan.verdict]
         return _failed(declared, SpecProblem(reason, with_hints(error)), figures), None
     if declared.plan_only:
         return Proposal(declared.digest, (), figures), made
@@ -85,7 +87,7 @@ def _reason(error: UserError) -> str:
         return "FieldConflict"
     if isinstance(error, ApiError) and not isinstance(error, ClusterError):
         return "Rejected" if error.status in _REJECTED else ""
-    return "" if isinstance(error, ClusterError) else "MissingPrerequisite"
+    return "" if isinstance(error, ClusterError | ConflictError) else "MissingPrerequisite"
 
 
 def _compared(

@@ -27,10 +27,16 @@ OF_FILES = {
 
 
 def _declared(controlled: Controlled, spec: Path) -> dict[str, Any]:
-    """The LLMService or BatchJob of a file, as a user applies it in namespace llm."""
+    """The LLMService or BatchJob of a file, as a user applies it."""
+    document = _document(spec)
+    return controlled.api.put(kind=document["kind"], metadata=document["metadata"], spec=document["spec"])
+
+
+def _document(spec: Path) -> dict[str, Any]:
+    """What a file says, to be run in namespace llm."""
     document = yaml.safe_load(spec.read_text(encoding="utf-8"))
-    metadata = {"name": document["metadata"]["name"], "namespace": "llm"}
-    return controlled.api.put(kind=document["kind"], metadata=metadata, spec=document["spec"])
+    asked = {key: value for key, value in document["spec"].items() if key not in ("planOnly", "suspend")}
+    return {**document, "metadata": {"name": document["metadata"]["name"], "namespace": "llm"}, "spec": asked}
 
 
 def _meet_prerequisites(controlled: Controlled) -> None:
@@ -68,8 +74,10 @@ def _children(controlled: Controlled, owner: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _printed(spec: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    code = app.run(["render", "--offline", "-f", str(spec), "-n", "llm"])
+def _printed(spec: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    file = folder / spec.name
+    file.write_text(yaml.safe_dump(_document(spec)), encoding="utf-8")
+    code = app.run(["render", "--offline", "-f", str(file)])
     out, err = capsys.readouterr()
     assert code == 0, err
     found = {}
@@ -83,9 +91,9 @@ def _printed(spec: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     "spec", [spec for spec in SPECS if spec.name not in OF_FILES], ids=lambda spec: f"{spec.parent.name}/{spec.stem}"
 )
 def test_children_are_what_render_prints(
-    controlled: Controlled, spec: Path, capsys: pytest.CaptureFixture[str]
+    controlled: Controlled, spec: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    printed = _printed(spec, capsys)
+    printed = _printed(spec, tmp_path, capsys)
     _meet_prerequisites(controlled)
     owner = _declared(controlled, spec)
     _reconcile(controlled, owner)
