@@ -70,24 +70,11 @@ def propose(
             made = _fitted(ref, made)
         return _compared(ref, declared, made, mine, figures), made
     except UserError as error:
-        reason = _reason(error)
+        reason = rejection(error)
         if not reason:
             raise
         # What the spec needs may come without a change of it.
         return _failed(declared, SpecProblem(reason, with_hints(error), passing=True), figures), None
-
-
-_REJECTED = frozenset({400, 403, 422})
-"""HTTP codes of admission and validation. With others the same request may succeed the next time."""
-
-
-def _reason(error: UserError) -> str:
-    """Why the cluster does not take what was rendered, as conditions have it; empty where only a request failed."""
-    if isinstance(error, FieldConflictError):
-        return "FieldConflict"
-    if isinstance(error, ApiError) and not isinstance(error, ClusterError):
-        return "Rejected" if error.status in _REJECTED else ""
-    return "" if isinstance(error, ClusterError | ConflictError) else "MissingPrerequisite"
 
 
 def _compared(
@@ -119,6 +106,21 @@ def with_another_replica(cluster: Cluster, live: Object, manifests: Sequence[Map
 def with_hints(error: UserError) -> str:
     """An error with its hints."""
     return "\n".join([error.message, *(f"→ {hint}" for hint in error.hints)])
+
+
+_REJECTED = frozenset({400, 403, 422})
+"""HTTP codes of admission and validation. With others the same request may succeed the next time."""
+
+
+def rejection(error: UserError) -> str:
+    """Why the cluster does not take what was rendered, as conditions have it; empty where only a request failed."""
+    if isinstance(error, FieldConflictError):
+        return "FieldConflict"
+    if isinstance(error, ClusterError | ConflictError):
+        return ""
+    if isinstance(error, ApiError):
+        return "Rejected" if error.status in _REJECTED else ""
+    return "MissingPrerequisite"
 
 
 _VERDICTS = {"does-not-fit": "DoesNotFit", "invalid": "InvalidSpec", "risky": "Risky", "fits": "Fits"}
