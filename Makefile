@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test test-slow e2e chaos demo record bench bench-scale accuracy fuzz fuzz-gateway docs chart-repository lock clean
+.PHONY: help install lint types unit test test-slow e2e chaos demo record bench bench-scale accuracy fuzz fuzz-controller fuzz-gateway docs chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -92,6 +92,9 @@ accuracy: install ## hold the planner against what vLLM reported; rewrites docs/
 
 fuzz: install ## plan 100,000 damaged configs: a plan or a clear refusal, never a traceback
 	PYTHONPATH=. $(BIN)/python scripts/fuzz_plan.py $(FUZZ)
+
+fuzz-controller: install ## give 10,000 damaged specs to the controller: a service or a reason, never a traceback
+	$(BIN)/python -m scripts.fuzz_controller $(FUZZ)
 
 fuzz-gateway: install ## send 100,000 damaged requests, and those of schemathesis: 2xx or 4xx, never a path or traceback
 	$(BIN)/python -m scripts.fuzz_gateway $(FUZZ)

@@ -14,7 +14,7 @@ import yaml
 from e2e.harness import Bench, Object, served_api
 from e2e.oneprocess import OneProcess, one_process
 
-pytestmark = pytest.mark.xdist_group("schemas")
+pytestmark = pytest.mark.xdist_group("controller")
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "charts" / "rayllm-operator" / "templates" / "crds.yaml"

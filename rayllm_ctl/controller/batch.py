@@ -17,7 +17,7 @@ from rayllm_ctl.controller.caches import Caches
 from rayllm_ctl.controller.children import ChildKey, child_key, to_apply
 from rayllm_ctl.controller.conditions import StatusCondition, as_conditions, make_condition
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
-from rayllm_ctl.controller.propose import with_hints
+from rayllm_ctl.controller.propose import rejection, with_hints
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import UserError
@@ -105,6 +105,8 @@ class BatchReconciler:
             try:
                 made = self._rendered(facts.declared)
             except UserError as error:
+                if not rejection(error):
+                    raise
                 phase, problem = "invalid", SpecProblem("InvalidSpec", with_hints(error))
             else:
                 plan = plan_figures(made.plan.plan)
@@ -112,7 +114,14 @@ class BatchReconciler:
                     write_status(
                         self._cluster, facts.declared, {**status, "digest": facts.declared.digest, "ended": False}
                     )
-                    self._start(facts, made)
+                    try:
+                        self._start(facts, made)
+                    except UserError as error:
+                        failed = SpecProblem(rejection(error) or "ApplyFailed", with_hints(error))
+                        write_status(
+                            self._cluster, facts.declared, make_batch_status(facts, phase, failed, plan, now())
+                        )
+                        raise
         elif phase == "replacing" and facts.job is not None and "deletionTimestamp" not in facts.job["metadata"]:
             metadata = facts.job["metadata"]
             self._cluster.delete(RAY_JOB, metadata["name"], metadata["namespace"], uid=metadata["uid"])

@@ -125,7 +125,9 @@ def next_step(facts: Facts, kept: Sequence[str]) -> Decision:
 
 def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
     """Nothing new is applied; what was committed before is kept as it was."""
-    again = LATER_SECONDS if phase == "consent" else facts.look_again
+    problem = facts.proposal.problem if facts.proposal is not None else None
+    later = phase == "consent" or (problem is not None and problem.passing)
+    again = LATER_SECONDS if later else facts.look_again
     if facts.committed is None or not facts.committed.digest:
         return Decision(phase, again=again)
     return Decision(phase, apply=to_apply(facts.committed.children, facts.stored, facts.seen), again=again)

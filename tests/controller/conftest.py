@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,13 @@ def cluster(api: FakeAPI, tmp_path: Path) -> Cluster:
 
 @pytest.fixture
 def controlled(tmp_path: Path) -> Iterator[Controlled]:
+    with controlled_in(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def controlled_in(folder: Path) -> Iterator[Controlled]:
+    """KubeRay, and a node with eight L4; the kubeconfig is in `folder`."""
     with serving() as api:
         fakekuberay.operator(api)
         node = api.stored("Node", "n1", "")
@@ -115,4 +123,4 @@ def controlled(tmp_path: Path) -> Iterator[Controlled]:
             metadata={"name": "n1", "labels": labels},
             status={**node["status"], "allocatable": allocatable},
         )
-        yield Controlled(api, connect(str(kubeconfig(tmp_path / "kubeconfig", api.url)), request_timeout=5))
+        yield Controlled(api, connect(str(kubeconfig(folder / "kubeconfig", api.url)), request_timeout=5))
