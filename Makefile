@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test test-slow e2e chaos demo record bench bench-scale accuracy fuzz fuzz-gateway docs chart chart-repository lock clean
+.PHONY: help install lint types unit test test-slow e2e chaos demo record bench bench-scale accuracy fuzz fuzz-controller fuzz-gateway docs chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,22 +59,21 @@ demo: install ## a cluster, a model, a question, an answer
 record: install ## run a short session on the cluster that is up and put it into the README
 	$(BIN)/python -m e2e.record
 
-docs: install chart ## rewrite what is made from the code
+docs: install ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/spec_schema.py
 	$(BIN)/python scripts/rbac_reference.py
+	$(BIN)/python scripts/operator_rules.py
 	$(BIN)/python scripts/template_values.py
+	$(BIN)/python scripts/crds.py
 	$(BIN)/python -m e2e.images.containerfile
-
-chart: install ## rewrite what charts/rayllm takes from the templates of render
-	$(BIN)/python -m scripts.helmchart
 
 HELM ?= helm
 CHART_URL ?=
 
-chart-repository: ## package the chart into a repository of one (HELM=…, CHART_URL=https://…)
-	$(HELM) lint --strict charts/rayllm
-	$(HELM) package charts/rayllm --destination dist/charts
+chart-repository: ## package the charts into a repository (HELM=…, CHART_URL=https://…)
+	$(HELM) lint --strict charts/*
+	$(HELM) package charts/* --destination dist/charts
 	$(HELM) repo index dist/charts $(if $(CHART_URL),--url $(CHART_URL))
 
 bench: install ## how long planning takes and what the gateway, batch jobs and load tests cost, held against their limits
@@ -93,6 +92,9 @@ accuracy: install ## hold the planner against what vLLM reported; rewrites docs/
 
 fuzz: install ## plan 100,000 damaged configs: a plan or a clear refusal, never a traceback
 	PYTHONPATH=. $(BIN)/python scripts/fuzz_plan.py $(FUZZ)
+
+fuzz-controller: install ## give 10,000 damaged specs to the controller: a service or a reason, never a traceback
+	$(BIN)/python -m scripts.fuzz_controller $(FUZZ)
 
 fuzz-gateway: install ## send 100,000 damaged requests, and those of schemathesis: 2xx or 4xx, never a path or traceback
 	$(BIN)/python -m scripts.fuzz_gateway $(FUZZ)

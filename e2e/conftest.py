@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster.layout import HOST_ADDRESS, NODE_RANGE
+from e2e.cluster.progress import to_stderr
 from e2e.harness import OWN_CLUSTER, Bench, Object, Target, rig
+from e2e.images.oci import Image
 from e2e.simulate import gpus
 from e2e.simulate.shapes import SIMULATED, gpu_labels
 from e2e.simulated import schedule_on_simulated_nodes
@@ -140,6 +142,18 @@ def redis_image(target: Target) -> str:
     from e2e.cluster.images import REDIS
 
     return REDIS if target.own else "docker.io/library/redis:7.4-alpine"
+
+
+@pytest.fixture(scope="session")
+def controller_image(target: Target) -> Image:
+    """The image of the controller of this checkout, which all real nodes have."""
+    _own(target, "an image of this checkout in its nodes")
+    from e2e.cluster.load import load
+    from e2e.images import controller
+
+    image = controller.ensure(to_stderr())
+    load(image)
+    return image
 
 
 def _policy() -> Object:

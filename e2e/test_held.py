@@ -411,7 +411,7 @@ def test_a_killed_replica_costs_the_streams_that_had_begun_and_no_other_request(
 def test_a_deletion_waits_for_the_answers_that_are_being_written(service: Service) -> None:
     full = service.fill()
     deleting = Running(service.bench, "delete", NAME, "-n", service.bench.namespace)
-    deleting.says("to answer the last requests")
+    deleting.says("to answer their last requests")
     service.holds.wait(*full)
     service.holds.release(*full)
     assert answered(full) == dict.fromkeys(full, True)

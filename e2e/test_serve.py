@@ -207,7 +207,7 @@ def test_bench_says_what_vllm_did_meanwhile(service: Bench) -> None:
     assert most["running"] <= 3
     assert 0 <= most["kvCacheUsage"] <= 1
     assert most["preemptions"] == 0
-    assert result["notPredicted"] == "the speed of CPUs is not planned"
+    assert result["notPredicted"] == "the planner does not predict the speed of CPUs"
 
     top = Top(service)
     top.idle(0)

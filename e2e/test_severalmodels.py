@@ -57,7 +57,7 @@ def test_one_model_answers_all_requests_while_another_is_changed_scaled_and_remo
     with bench.proxied("chat-serve-svc") as base, Load(base, QWEN, clients=3, max_tokens=32) as load:
         changed = standin("large", MIDDLE, 2, engine={"maxNumSeqs": 16})
         in_place = ("--upgrade", "in-place")
-        assert "would not answer for a while" in deploy(small, changed, accept=in_place, code=1)
+        assert "would be unavailable during this change" in deploy(small, changed, accept=in_place, code=1)
         deploy(small, changed, accept=(*in_place, "--accept-outage"))
         deploy(small, standin("large", MIDDLE, 2, engine={"maxNumSeqs": 16}, replicas={"min": 2, "max": 2}))
         assert [one["metadata"]["uid"] for one in bench.items("rayclusters")] == [before]

@@ -192,7 +192,7 @@ def says_when_it_scaled(result: Object) -> None:
     assert (service["max"]["replicas"], service["max"]["running"]) == (2, None)
     # What the GPUs would do that the nodes claim to have; replicas changed, so there is nothing to compare.
     assert result["predicted"] is None
-    assert result["notPredicted"] == "the number of replicas is not known, or changed"
+    assert result["notPredicted"] == "the number of replicas is unknown, or changed"
 
 
 def test_bench_says_when_it_scaled(shared: Bench) -> None:
@@ -298,5 +298,5 @@ def test_raised_replicas_start_on_the_second_ray_cluster_alone(shared: Bench, sp
 def test_the_pods_of_idle_replicas_end_at_once(shared: Bench) -> None:
     """Well before the time that they would give to requests, and before Ray accepts the loss of its head."""
     deleted = shared.run("delete", NAME, "-n", shared.namespace, "--timeout", "45s")
-    assert "end with their pods" not in deleted.err, str(deleted)
+    assert "stop with their pods" not in deleted.err, str(deleted)
     assert shared.items("pods", "ray.io/cluster") == []

@@ -5,10 +5,10 @@ Exit codes (the one table; `rayllm-ctl --help` prints it):
 0  done
 1  failed, or the answer is no (does not fit, not healthy, rejected by the cluster); of diff: there are differences
 2  usage: flags, spec file or kubeconfig are invalid; nothing was attempted
-3  timed out while waiting; the service may still become ready; of diff and of a batch job that is waited for: it failed
+3  timed out while waiting; the service may still become ready; for diff and a batch job with --wait: it failed
 4  conflict: another client owns or has changed the same fields
 5  the cluster is unreachable, or denies the credentials or the permissions
-6  diff only: a change has an effect that --fail-on rules out
+6  diff only: a change matches --fail-on
 124  batch only: timed out while waiting; the job keeps running
 130  interrupted
 """
@@ -25,15 +25,15 @@ CONFLICT = 4
 CLUSTER = 5
 RULED_OUT = 6
 BATCH_TIMED_OUT = 124
-"""As of timeout(1): the numbers below say how a job ended."""
+"""As in timeout(1): lower numbers describe how the job itself ended."""
 INTERRUPTED = 130
 
 BATCH_FAILED = TIMED_OUT
-"""As of the driver of a batch job: 1 says that too many rows have an error, 2 that the input was rejected."""
+"""As in the driver of a batch job: 1 means that too many rows have an error, 2 that the input was rejected."""
 
 DIFFERS = FAILED
 DIFF_FAILED = TIMED_OUT
-"""As of kubectl diff, 1 says that there are differences, and failures are above it; diff waits for nothing."""
+"""As in kubectl diff, 1 means that there are differences, and failures are greater than 1."""
 
 EXIT_CODES: dict[int, str] = {
     OK: "done",
@@ -42,7 +42,7 @@ EXIT_CODES: dict[int, str] = {
     TIMED_OUT: "timed out while waiting; the service may still become ready; diff, batch watch: failed",
     CONFLICT: "conflict: another client owns or has changed the same fields",
     CLUSTER: "the cluster is unreachable, or denies the credentials or the permissions",
-    RULED_OUT: "diff only: a change has an effect that --fail-on rules out",
+    RULED_OUT: "diff only: a change matches --fail-on",
     BATCH_TIMED_OUT: "batch watch, submit --wait: timed out while waiting; the job keeps running",
     INTERRUPTED: "interrupted",
 }
@@ -62,7 +62,7 @@ class UserError(Exception):
 
 
 class UsageError(UserError):
-    """Flags, a spec file or a kubeconfig are invalid: nothing was attempted."""
+    """Flags, a spec file or a kubeconfig are invalid; nothing was attempted."""
 
     exit_code = USAGE
 
@@ -72,7 +72,7 @@ class RiskyPlanError(UserError):
 
 
 class OutageError(UserError):
-    """A change would stop a service that answers, and the user has not accepted that."""
+    """A change would make a running service unavailable, and the user has not accepted that."""
 
 
 class WaitTimeoutError(UserError):

@@ -1,8 +1,8 @@
 """Frozen data classes that cost little at start-up.
 
 `dataclasses.dataclass(frozen=True)` compiles six methods for each class: 0.5 ms, and a command imports over a hundred
-classes. Here only `__init__` is compiled (0.1 ms), when the first instance is made: many classes are of parts of a spec
-that most services do not have. The other methods are closures. That nothing assigns to a field is checked by mypy, for
+classes. Here only `__init__` is compiled (0.1 ms), when the first instance is made: many classes are for parts of a
+spec that most services do not have. The other methods are closures. mypy checks that nothing assigns to a field, for
 which this is the decorator of the standard library, and not again at run time.
 """
 

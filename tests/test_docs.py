@@ -50,7 +50,7 @@ BLOCKS = list(blocks())
 RUN = [block for block in BLOCKS if block.language == "sh" and not block.comment.startswith("not run: ")]
 
 
-@pytest.mark.parametrize("name", ["cli_reference.py", "rbac_reference.py", "template_values.py"])
+@pytest.mark.parametrize("name", ["cli_reference.py", "operator_rules.py", "rbac_reference.py", "template_values.py"])
 def test_what_is_made_from_the_code_is_current(name: str) -> None:
     script = ROOT / "scripts" / name
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)

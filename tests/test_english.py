@@ -22,6 +22,11 @@ PATTERNS = {
     "capacity, does not fit": r"\b(no (place|room)|(have|has) room)\b",
     "is not a": r"(?<![Hh]ere )\b(is|are) no (?!(longer|such|more|less|different|other)\b)[a-z]",
     "show, report, check": r"\bSay (what|how|which|on which|why|whether)\b",
+    "if": r"\b(\w*Error|None|[Ee]mpty|[Nn]othing) where\b",
+    "a noun: running services, the cause, the difference": r"\bwhat (runs|comes of|came of|becomes of|became of)\b",
+    "a running service": r"\b(service|RayCluster|cluster|replica|pod)s? that runs?\b(?! \w)|\bone that runs\b",
+    "fits": r"\b(has|have|gets?|got) (a|its|their) place\b",
+    "repeatedly, forever": r"\bagain and again\b|\bfor ever\b(?! \w)",
 }
 """What to write, and what is found instead. There is no exception: each of them is wrong wherever it is."""
 

@@ -16,7 +16,7 @@ CONVENTIONS = {"COMMANDS", "F", "LOG", "ROWS", "T", "command", "logger", "main"}
 
 SHARED: dict[str, dict[str, int]] = {
     "client": {
-        "AUTOSCALER": 4, "Applications": 2, "BATCH": 2, "Bounds": 2, "CLUSTER": 2, "COHERE": 2, "Change": 2,
+        "AUTOSCALER": 4, "Applications": 2, "BATCH": 2, "Bounds": 2, "CLUSTER": 2, "COHERE": 2,
         "DEFAULT": 2, "DEFAULT_SECONDS": 2, "Deployment": 2, "EFFECTS": 2, "Engine": 2, "Found": 3,
         "GRACE_SECONDS": 3, "GROUP": 2, "Gateway": 2, "HEAD": 2, "INGRESS": 2, "KEPT": 2, "KIND": 5, "Keys": 2,
         "LOG_LINES": 3, "LogEncoding": 2, "MAX_BYTES": 3, "MAX_DEPTH": 2, "MIB": 3, "MOUNT_PATH": 2, "OPERATOR": 2,
@@ -26,7 +26,7 @@ SHARED: dict[str, dict[str, int]] = {
         "Upgrade": 2, "VERSION": 2, "WAIT_SECONDS": 2, "WIDTH": 3, "applications": 2, "changed": 2, "choose": 2,
         "connect": 3, "deleted": 2, "endpoint": 2, "engine": 2, "explained": 3, "find": 2, "flag": 2, "integer": 2,
         "is_operator": 2, "items": 3, "kind": 2, "label": 3, "mapping": 3, "models": 3, "number": 3,
-        "object_name": 2, "open_stream": 2, "part_of": 2, "place": 3, "plots": 2, "pod_templates": 2, "rejected": 2,
+        "open_stream": 2, "part_of": 2, "place": 3, "plots": 2, "pod_templates": 2, "rejected": 2,
         "replicas": 3, "restart": 2, "resume": 2, "section": 2, "show": 4, "shown": 3, "source": 2, "text": 3,
         "whole_seconds": 2,
     },

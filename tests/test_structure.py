@@ -69,8 +69,8 @@ LATE_MODULES = {
     ("serving/batch/inference/pipeline.py", "rayllm_ctl.serving.batch.inference"): "vLLM, unless a stage replaces it",
     ("serving/gateway/limits/limiter.py", "rayllm_ctl.serving.gateway.limits.redis_store"): "limits and redis",
     ("serving/model.py", "rayllm_ctl.serving"): "the Transformers engine, not shipped with services of vLLM",
-    ("serving/transformersengine.py", "rayllm_ctl.serving.generation.loading"): "torch, where an engine starts",
-    ("serving/transformersengine.py", "rayllm_ctl.serving.generation.model"): "torch, where an engine starts",
+    ("serving/transformers_engine.py", "rayllm_ctl.serving.generation.loading"): "torch, where an engine starts",
+    ("serving/transformers_engine.py", "rayllm_ctl.serving.generation.model"): "torch, where an engine starts",
 }
 """Modules of the package's own, and of the standard library, that are imported late, and what they cost or need."""
 

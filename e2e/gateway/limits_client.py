@@ -18,7 +18,7 @@ from typing import Any
 from rayllm_ctl.serving.gateway.limits.limiter import open_limits
 from rayllm_ctl.serving.gateway.limits.windows import Outcome
 from rayllm_ctl.serving.gateway.steps import Admission, Client, Metric
-from rayllm_ctl.serving.gateway.userconfig import read_gateway
+from rayllm_ctl.serving.gateway.user_config import read_gateway
 
 
 class NoMetrics:

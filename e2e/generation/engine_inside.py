@@ -32,7 +32,7 @@ from transformers import (
 )
 
 from rayllm_ctl.serving.generation.loading import LoadError
-from rayllm_ctl.serving.transformersengine import TransformersEngine, TransformersServer
+from rayllm_ctl.serving.transformers_engine import TransformersEngine, TransformersServer
 
 TINY = Path("/mnt/tiny")
 CONTEXT = 256

@@ -40,7 +40,7 @@ RELEASES = (
     Release("2.60.0", "0.29.0", verified=False),
 )
 DEFAULT = RELEASES[-1]
-"""What runs where the user names neither version nor image."""
+"""The release if the user names neither version nor image."""
 
 _PUBLIC_IMAGE = re.compile(r"(?:.*/)?rayproject/ray-llm:(\d+\.\d+\.\d+)(?:-.*)?")
 _PUBLIC_TAG = re.compile(r"(-py\d+)?(-cu\d+|-gpu)?")
@@ -52,7 +52,7 @@ _NAME_AN_IMAGE = "--image REGISTRY/IMAGE:TAG"
 def resolve_release(engine: Engine) -> Runtime:
     """Ray, vLLM and image as `engine` states them, the missing ones from the release that the others name.
 
-    Raises UsageError where two of them contradict each other, and for a Ray that is too old.
+    Raises UsageError if two of them contradict each other, and for a Ray that is too old.
     """
     ray, vllm = engine.ray_version, engine.vllm_version
     if ray is not None and is_older(ray, OLDEST_RAY):

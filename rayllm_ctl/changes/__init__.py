@@ -1,1 +1,1 @@
-"""Pure: from two versions of manifests to what the change does to what runs."""
+"""Pure: from two versions of manifests to the effects of the change on running pods."""

@@ -1,4 +1,4 @@
-"""Which fields of a RayCluster's spec count for the hash by which KubeRay notices changes.
+"""The fields of a RayCluster's spec that are part of the hash by which KubeRay detects changes.
 
 Source: KubeRay 1.6.2, ray-operator/controllers/ray/utils/util.go (GenerateHashWithoutReplicasAndWorkersToDelete) and
 rayservice_controller.go (isClusterSpecHashEqual: groups appended at the end, modifyRayCluster: how they get in).
@@ -25,7 +25,7 @@ _WITHOUT_PLACEMENT = (1, 6)
 
 
 def part_of(found: Difference, old: Mapping[str, Any], new: Mapping[str, Any], kuberay: str) -> HashPart:
-    """What a difference between two specs (its path starts there) is to KubeRay of version `kuberay` (empty: 1.6)."""
+    """The meaning of a difference between two specs for KubeRay of version `kuberay` (empty: 1.6)."""
     path = found.path
     if path[0] == "suspend":
         return "suspend"
@@ -51,7 +51,7 @@ def _appends(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def _same_quantity(found: Difference) -> bool:
-    """Whether both sides are the same quantity, spelled differently: Go writes it in one form before it is hashed."""
+    """Whether both sides are the same quantity, spelled differently: Go normalizes it before hashing."""
     if found.path[-2:-1] not in (("limits",), ("requests",)):
         return False
     try:
@@ -67,6 +67,6 @@ def _is_placement(path: FieldPath) -> bool:
 
 
 def version(text: str) -> tuple[int, ...]:
-    """Major and minor version of KubeRay; where it is unknown, the one that these rules were read in."""
+    """Major and minor version of KubeRay; if unknown, the one that these rules are from."""
     numbers = re.findall(r"\d+", text)
     return tuple(int(number) for number in numbers[:2]) if len(numbers) > 1 else _WITHOUT_PLACEMENT

@@ -1,4 +1,4 @@
-"""Two versions of one object: what changes, and what becomes of it."""
+"""Two versions of one object: the changes, and their effects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def compare_manifests(
     old, new = comparable(before, after)
     action: Action
     if old is None:
-        action, explanation = "created", Explanation((), (Consequence("created", "not there yet"),))
+        action, explanation = "created", Explanation((), (Consequence("created", "does not exist yet"),))
     elif new is None:
         action, explanation = "deleted", _deleted(old)
     elif old == new:

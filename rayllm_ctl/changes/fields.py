@@ -79,7 +79,7 @@ def _items(old: Sequence[Any], new: Sequence[Any], path: FieldPath) -> Iterator[
 
 
 def _by_name(items: Sequence[Any]) -> dict[str, Any] | None:
-    """The items by the first key that names each of them differently; None where there is no such key."""
+    """The items by the first key that names each of them differently; None if there is no such key."""
     for key in _KEYS:
         names = [item.get(key) if isinstance(item, Mapping) else None for item in items]
         if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):

@@ -1,4 +1,4 @@
-"""Pods of a RayCluster that a change stops: all, where it is suspended, or those of a worker group without replicas."""
+"""Pods of a RayCluster that a change stops: all if it is suspended, or those of a worker group without replicas."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rayllm_ctl.model.observed.changes import Consequence
 
 
 def suspension(suspended: bool, clusters: Sequence[str] = ()) -> Consequence:
-    """What KubeRay does where `suspend` changes. clusters: the live ones, if they are known."""
+    """The effect of a changed `suspend`. clusters: the live ones, if known."""
     if suspended:
         of = clusters[0] if clusters else "the RayCluster"
-        message = f"KubeRay deletes all pods of {of}; nothing answers until it is resumed"
+        message = f"KubeRay deletes all pods of {of}; the service is unavailable until it is resumed"
         return Consequence("in-place", message, outage=True)
     return Consequence("in-place", "KubeRay starts the pods of the RayCluster again")
 
 
 def stopped_groups(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """The worker groups of the spec of a RayCluster that had workers and are to have none.
+    """The worker groups of a RayCluster's spec that are scaled to no workers.
 
-    Of an autoscaled cluster those whose maximum is none: Ray's autoscaler lowers others only while they are idle.
+    For an autoscaled cluster those with a maximum of 0: Ray's autoscaler lowers others only while they are idle.
     """
     before = {str(group.get("groupName")): group for group in mappings(old, "workerGroupSpecs")}
     autoscaled = new.get("enableInTreeAutoscaling") is True

@@ -1,4 +1,4 @@
-"""Names of fields as users know them: `max_num_seqs`, not the path to it in a file inside a manifest."""
+"""Names of fields for users: `max_num_seqs`, not its path in a file inside a manifest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WHERE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"spec\.rayClusterConfig\.", ""),
     )
 )
-"""Parts of an object: where its path begins, and what they are called."""
+"""Parts of an object: the prefix of their paths, and their names."""
 
 _SHORTER: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), text)
@@ -58,7 +58,7 @@ def named(judged: Iterable[Judged]) -> tuple[FieldChange, ...]:
 
 
 def _name(path: str, parts: FieldPath) -> tuple[str, str]:
-    """The part of the object that has the field, and the field."""
+    """The part of the object that contains the field, and the field."""
     where = ""
     for pattern, place in _WHERE:
         match = pattern.match(path)

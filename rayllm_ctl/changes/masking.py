@@ -1,4 +1,4 @@
-"""The two sides of an object without what must not or need not be shown."""
+"""The two sides of an object without secrets and irrelevant fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rayllm_ctl.changes.fields import mapping
 from rayllm_ctl.model.kube.content import content
 
 MASK = "***"
-"""What stands for a value of a Secret; with a word where it changes, as in `kubectl diff`."""
+"""The mask for a value of a Secret; with a suffix if it changes, as in `kubectl diff`."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """kubectl's copy of the whole object, data of Secrets included."""
@@ -21,7 +21,7 @@ Side = dict[str, Any] | None
 
 
 def comparable(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[Side, Side]:
-    """Both sides (None: absent) as they are compared and shown."""
+    """Both sides (None: absent) in the form for comparison and display."""
     old, new = (_cleaned(side) if side is not None else None for side in (before, after))
     if (new or old or {}).get("kind") == "Secret":
         for part in _OF_SECRETS:
@@ -40,7 +40,7 @@ def _cleaned(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(data: str) -> str:
-    """What stands for a file that nobody can read; other files have another digest."""
+    """A summary of a binary file, with its digest."""
     size = len(data) * 3 // 4 - data.count("=")
     return f"{size:,} bytes, sha256 {hashlib.sha256(data.encode()).hexdigest()[:12]}"
 

@@ -1,4 +1,4 @@
-"""What a change of an object next to the service does: Services, policies, configuration, Deployments."""
+"""The effects of a change of an object next to the service: Services, policies, configuration, Deployments."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _AT_ONCE = (
     "HTTPRoute", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor", "Role", "RoleBinding", "Service",
     "ServiceMonitor",
 )  # fmt: skip
-"""Kinds that their controllers, or the API server itself, read again and again, and that run no pods."""
+"""Kinds without pods that their controllers, or the API server itself, read continuously."""
 
 
 def explain_object(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
-    """What becomes of each change, and what that comes to."""
+    """The effect of each change, and the consequences."""
     kind = str(after.get("kind") or "")
     judged: list[Judged] = [
         (one, _effect(after, one)) for one in field_differences(before, after) if one.path[0] != "status"
     ]
     refused = rejected(before, after, (one for one, _ in judged))
     if refused is not None:
-        # A request is rejected as a whole.
+        # The API server rejects a request as a whole.
         return Explanation(named((one, "rejected") for one, _ in judged), (refused,))
     if kind == "ConfigMap" and CODE_DIGEST in mapping(after, "metadata", "annotations"):
         return _of_code(before, after, judged)
@@ -41,28 +41,28 @@ def explain_object(before: Mapping[str, Any], after: Mapping[str, Any], _running
         how = "stops all its pods, then starts new ones" if alone else "replaces its pods step by step"
         consequences.append(Consequence("restart", f"the {kind} {how}", outage=alone))
     if "not-rolled-out" in effects:
-        message = "running pods keep what they have: updateStrategy OnDelete applies a changed template to later ones"
+        message = "running pods do not change: updateStrategy OnDelete applies a changed template only to new pods"
         consequences.append(Consequence("not-rolled-out", message))
     if "unknown" in effects:
-        consequences.append(Consequence("unknown", f"what the controller of {kind or 'the object'} does is not known"))
+        consequences.append(
+            Consequence("unknown", f"the behavior of the controller of {kind or 'the object'} is unknown")
+        )
     if judged and not consequences:
         message = "takes effect at once; no pod restarts"
         if kind in _OF_FILES and any(one.path[0] != "metadata" for one, _ in judged):
-            message = (
-                "mounted files change within a minute or two; a process that has read them continues with what it read"
-            )
+            message = "mounted files change within a minute or two; a process that has read them keeps the old content"
         consequences.append(Consequence("in-place", message))
     return Explanation(named(judged), tuple(consequences))
 
 
 def _of_code(before: Mapping[str, Any], after: Mapping[str, Any], judged: list[Judged]) -> Explanation:
-    """Code that rayllm-ctl ships. Which replicas or pods run it is said where their object names its digest."""
+    """The effect of changed code of rayllm-ctl. The object that names its digest shows which pods restart."""
     old, new = (mapping(side, "metadata", "annotations") for side in (before, after))
     if old.get(CODE_DIGEST) == new[CODE_DIGEST]:
-        message = "the same code of another release of rayllm-ctl, or with other comments; nothing restarts"
+        message = "equivalent code from another release of rayllm-ctl, or with different comments; nothing restarts"
     else:
         releases = f"that of rayllm-ctl {new.get(CODE_VERSION)} for that of {old.get(CODE_VERSION) or 'an earlier one'}"
-        message = f"other code, {releases}; processes that run keep the code with which they started"
+        message = f"different code, {releases}; running processes keep the old code"
     return Explanation(named(judged), (Consequence("in-place", message),) if judged else ())
 
 

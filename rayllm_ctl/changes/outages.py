@@ -1,4 +1,4 @@
-"""What of a changed or deleted object next to the service leaves requests without an answer."""
+"""Outages caused by a changed or deleted object next to the service."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ Item = Mapping[str, Any]
 
 
 def deleted(item: Item) -> str:
-    """What stops answering where an object is deleted; empty where nothing does, or nobody knows."""
+    """The outage caused by the deletion of an object; empty if there is none, or it is unknown."""
     kind = item.get("kind")
     if kind == "Namespace":
         return "everything in the namespace is deleted with it"
     if kind in (*_PODS, *_OF_KUBERAY):
-        return "its pods go with it" if replicas(item) else ""
-    return "nothing answers at its addresses any more" if kind in _ADDRESSES else ""
+        return "its pods are deleted with it" if replicas(item) else ""
+    return "its addresses stop working" if kind in _ADDRESSES else ""
 
 
 def replicas(item: Item) -> int:
-    """The replicas that an object asks for."""
+    """The replicas that an object requests."""
     count = mapping(item, "spec").get("replicas")
     return count if isinstance(count, int) else 1
 
 
 def changed(before: Item, after: Item) -> Iterator[str]:
-    """What stops answering, beside pods that are replaced."""
+    """Outages other than those from replaced pods."""
     kind, old, new = after.get("kind"), mapping(before, "spec"), mapping(after, "spec")
     if kind in _PODS and replicas(before) and not replicas(after):
-        yield f"the {kind} is scaled to zero: all its pods are deleted, and nothing answers until it has replicas again"
+        yield f"the {kind} is scaled to zero: all its pods are deleted; it is unavailable until it has replicas again"
     elif kind == "Service":
         yield from _service(old, new)
     elif kind == "Ingress":
@@ -47,10 +47,10 @@ def changed(before: Item, after: Item) -> Iterator[str]:
 
 
 def replaces_all(item: Item) -> bool:
-    """Whether no pod of a Deployment, StatefulSet or DaemonSet needs to be left while they are replaced."""
+    """Whether all pods of a Deployment, StatefulSet or DaemonSet may be replaced at once."""
     spec, count = mapping(item, "spec"), replicas(item)
     if item.get("kind") == "StatefulSet":
-        return count <= 1  # its pods have fixed names: each is deleted before it is created again
+        return count <= 1  # its pods have fixed names: each is deleted before its replacement is created
     if item.get("kind") != "Deployment":
         return False
     strategy = mapping(spec, "strategy")
@@ -76,15 +76,15 @@ def _service(old: Item, new: Item) -> Iterator[str]:
         yield "without a selector nothing keeps the addresses of the Service up to date"
     elif not after.items() <= before.items():
         chosen = ", ".join(f"{key}={value}" for key, value in sorted(after.items()))
-        yield f"the Service sends requests to other pods ({chosen}): nothing answers while none of them is ready"
+        yield f"the Service sends requests to other pods ({chosen}): it is unavailable while none of them is ready"
     kinds = [str(side.get("type") or "ClusterIP") for side in (old, new)]
     if kinds[0] != kinds[1] and _EXPOSED.get(kinds[1], -1) < _EXPOSED.get(kinds[0], -1):
-        yield f"the Service loses the addresses that it has as a {kinds[0]}: clients that use them get no answer"
+        yield f"the Service loses its {kinds[0]} addresses: clients that use them get no answer"
     elif kinds[1] == "ExternalName" and old.get("externalName", new.get("externalName")) != new.get("externalName"):
-        yield "the Service stands for another host"
+        yield "the Service points to another host"
     ports, targets = _ports(old), dict(_ports(new))
     if gone := [str(port) for port, _ in ports if port not in targets]:
-        yield f"nothing answers at port {', '.join(gone)} of the Service any more"
+        yield f"port {', '.join(gone)} of the Service stops working"
     moved = [f"{port} ({targets[port]})" for port, to in ports if targets.get(port, to) != to]
     if moved:
         yield f"requests to port {', '.join(moved)} go to another port of the pods, which may not answer there"
@@ -121,10 +121,10 @@ def _paths(spec: Item) -> dict[str, set[str]]:
 def _route(old: Item, new: Item) -> Iterator[str]:
     parents = [{_text(one) for one in mappings(side, "parentRefs")} for side in (old, new)]
     if parents[0] - parents[1]:
-        yield "the route is taken from a Gateway: nothing answers there any more"
+        yield "the route is removed from a Gateway, where it stops working"
     before, after = ([str(one) for one in side.get("hostnames") or ()] for side in (old, new))
     if after and (gone := [name for name in before if name not in after] or ([] if before else ["other hosts"])):
-        yield f"nothing answers at {', '.join(gone)} any more"
+        yield f"{', '.join(gone)} stops working"
     yield from _lost(_matches(old), _matches(new))
 
 
@@ -146,10 +146,10 @@ def _matches(spec: Item) -> dict[str, set[str]]:
 
 def _lost(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> Iterator[str]:
     if gone := [where for where, backends in before.items() if backends and not after.get(where)]:
-        yield f"nothing answers at {', '.join(gone)} any more"
+        yield f"{', '.join(gone)} stops working"
     moved = [where for where, backends in before.items() if after.get(where) and not backends & after[where]]
     if moved:
-        yield f"requests to {', '.join(moved)} go to another Service: nothing answers while that has no ready pod"
+        yield f"requests to {', '.join(moved)} go to another Service: there is no answer while that has no ready pod"
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What KubeRay does with a changed RayCluster that stands on its own.
+"""KubeRay's handling of a changed RayCluster that is not part of a RayService or RayJob.
 
 Read in KubeRay 1.6.2, ray-operator/controllers/ray/raycluster_controller.go (reconcilePods,
 shouldRecreatePodsForUpgrade): pods are compared with the spec in number only. A changed template reaches pods that are
@@ -19,7 +19,7 @@ from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, 
 
 
 def explain_raycluster(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
-    """What becomes of each change of a RayCluster, and what that comes to."""
+    """The effect of each change of a RayCluster, and the consequences."""
     old, new = mapping(before, "spec"), mapping(after, "spec")
     found = [(one, _part(one, old, new, running)) for one in field_differences(old, new)]
     recreates = mapping(new, "upgradeStrategy").get("type") == "Recreate" and any(
@@ -35,25 +35,25 @@ def explain_raycluster(before: Mapping[str, Any], after: Mapping[str, Any], runn
     consequences = []
     if "recreate" in effects:
         consequences.append(
-            Consequence("recreate", "KubeRay deletes all pods of the RayCluster, the head too, and creates them again; "
-                        "nothing answers until they are ready", outage=True)
+            Consequence("recreate", "KubeRay deletes all pods of the RayCluster, including the head, and creates "
+                        "them again; the service is unavailable until they are ready", outage=True)
         )  # fmt: skip
     if "not-rolled-out" in effects:
         consequences.append(
             Consequence(
                 "not-rolled-out",
-                "running pods keep what they have: KubeRay applies a changed template to pods that it creates later",
+                "running pods do not change: KubeRay applies a changed template only to new pods",
                 hints=("with upgradeStrategy Recreate KubeRay replaces all pods at once (KubeRay 1.6 or newer)",
                        f"kubectl delete pod -l ray.io/cluster={mapping(after, 'metadata').get('name', '')}"),
             )
         )  # fmt: skip
     if "recreate" not in effects and _starts_to_recreate(old, new):
-        message = "changes that running pods have not taken over are rolled out now, if there are any: all pods restart"
+        message = "pending changes that running pods do not have yet are rolled out now, if any: all pods restart"
         consequences.append(Consequence("recreate", message, outage=True))
     if "suspend" in {part for _, part in found}:
         consequences.append(suspension(new.get("suspend") is True))
     if (stopped := stopped_groups(old, new)) and "recreate" not in effects:
-        message = f"KubeRay deletes all workers of group {', '.join(stopped)}: nothing that runs there answers"
+        message = f"KubeRay deletes all workers of group {', '.join(stopped)}: its replicas are unavailable"
         consequences.append(Consequence("in-place", message, outage=True))
     if judged and not consequences:
         consequences.append(Consequence("in-place", "no running pod restarts"))
@@ -67,14 +67,14 @@ def _starts_to_recreate(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 def _part(one: Difference, old: Mapping[str, Any], new: Mapping[str, Any], running: Running) -> HashPart:
     part = part_of(one, old, new, running.kuberay)
-    # The autoscaler and KubeRay read the bounds where they stand here, so there is nothing to propagate.
+    # The autoscaler and KubeRay read these bounds directly, so there is nothing to propagate.
     if part == "bounds" or (part == "hash" and one.path[2:] == ("suspend",)):
         return "ignored"
     return part
 
 
 def _group(one: Difference) -> bool:
-    """Whether a whole worker group comes or goes."""
+    """Whether a whole worker group is added or removed."""
     return one.path[0] == "workerGroupSpecs" and len(one.path) <= 2
 
 

@@ -1,4 +1,4 @@
-"""What KubeRay does with a changed RayJob.
+"""KubeRay's handling of a changed RayJob.
 
 Read in KubeRay 1.6.2, ray-operator/controllers/ray/rayjob_controller.go (Reconcile): the RayCluster and the submitter
 are created once, from the spec of that moment; that another rayClusterSpec is disregarded is a line in the operator's
@@ -27,7 +27,7 @@ _READ_AGAIN = frozenset(
 
 
 def explain_rayjob(before: Mapping[str, Any], after: Mapping[str, Any], _running: Running) -> Explanation:
-    """What becomes of each change of a RayJob, and what that comes to."""
+    """The effect of each change of a RayJob, and the consequences."""
     waits_for_id = mapping(after, "spec").get("submissionMode") == "InteractiveMode"
     read = _READ_AGAIN | ({("jobId",)} if waits_for_id else set())
     judged: list[Judged] = [
@@ -52,20 +52,18 @@ def explain_rayjob(before: Mapping[str, Any], after: Mapping[str, Any], _running
 def _ignored(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Consequence]:
     name, namespace = (str(mapping(after, "metadata").get(key) or "") for key in ("name", "namespace"))
     of = f" -n {namespace}" if namespace else ""
-    message = (
-        "KubeRay ignores the change of a job that was submitted: only a retry, or a start after a suspension, has it"
-    )
+    message = "KubeRay ignores the change of a submitted job: only a retry, or a start after a suspension, uses it"
     mounted = sorted(_config_maps(before) - _config_maps(after))
     if mounted:
         message += (
-            f". Its pods keep mounting ConfigMap {', '.join(mounted)}: where that is deleted because it is no longer "
-            "rendered, a pod that starts later cannot"
+            f". Its pods still mount ConfigMap {', '.join(mounted)}: if it is deleted because it is no longer "
+            "rendered, new pods cannot start"
         )
     yield Consequence("not-rolled-out", message, hints=(f"kubectl delete rayjob {name}{of}    # then submit it again",))
 
 
 def _config_maps(value: Any) -> set[str]:
-    """The names of the ConfigMaps that volumes in an object are of."""
+    """The names of the ConfigMaps in the volumes of an object."""
     if isinstance(value, Mapping):
         name = mapping(value, "configMap").get("name")
         found = {name} if isinstance(name, str) else set()

@@ -1,4 +1,4 @@
-"""What KubeRay does with a changed RayService.
+"""KubeRay's handling of a changed RayService.
 
 Read in KubeRay 1.6.2, ray-operator/controllers/ray/rayservice_controller.go (shouldPrepareNewCluster,
 shouldUpdateCluster, Reconcile). Fields of rayClusterConfig that count for a hash start a second RayCluster. While it
@@ -37,7 +37,7 @@ _SAME_CLUSTER: Mapping[HashPart, Effect] = {
 
 
 def explain_rayservice(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
-    """What becomes of each change of a RayService, and what that comes to."""
+    """The effect of each change of a RayService, and the consequences."""
     old, new = mapping(before, "spec"), mapping(after, "spec")
     old_config, new_config = mapping(old, _CONFIG), mapping(new, _CONFIG)
     of_cluster = [
@@ -85,7 +85,7 @@ def _serve_changes(
     files = [applied_config_if_readable(side) for side in (before, after)]
     if files[0] is None or files[1] is None:
         unread = Difference((), texts[0], texts[1])
-        message = "serveConfigV2 cannot be read as YAML: what Serve would restart is unknown"
+        message = "serveConfigV2 is not valid YAML: the replicas that Serve would restart are unknown"
         return [(unread, "restart")], [Consequence("restart", message, outage=True)]
     judged, consequences = serve.explain_serve(files[0], files[1], running)
     if not judged:
@@ -99,7 +99,7 @@ def _renamed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Co
 
 
 def _without(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without the parts that are compared on their own."""
+    """The object without the parts that are compared separately."""
     spec = {key: value for key, value in mapping(item, "spec").items() if key not in (_CONFIG, _FILE)}
     return {**item, "spec": spec}
 
@@ -109,7 +109,7 @@ def _below(found: Difference, field: str) -> Difference:
 
 
 def _outside(found: Difference) -> Effect:
-    """A change of the object beside rayClusterConfig and serveConfigV2."""
+    """A change of the object outside rayClusterConfig and serveConfigV2."""
     return "not-rolled-out" if found.path[:1] == ("spec",) and found.path[1] in _AT_THE_SWITCH else "in-place"
 
 
@@ -124,19 +124,19 @@ def _of_cluster(part: HashPart, parts: set[HashPart], replaced: bool) -> Effect:
 
 
 def _is_pod_code(found: Difference) -> bool:
-    """Whether pods mount other code of rayllm-ctl than before."""
+    """Whether pods mount different code of rayllm-ctl than before."""
     return found.path[-4:] == ("volumes", "[serving]", "configMap", "name")
 
 
 def _new_cluster(strategy: str, running: Running, code: bool) -> Consequence:
-    live = running.clusters[0] if running.clusters else "the one that runs"
+    live = running.clusters[0] if running.clusters else "the running one"
     unless = None
     if strategy == INCREMENTAL and version(running.kuberay) < _INCREMENTAL_BY_DEFAULT:
         unless = "KubeRay's feature gate RayServiceIncrementalUpgrade is off"
     if not running.clusters:
-        message = "KubeRay starts a new RayCluster; one that runs serves until the new one does, and is then deleted"
+        message = "KubeRay starts a new RayCluster; a running one serves until the new one does, and is then deleted"
     elif not running.serves:
-        message = f"KubeRay starts another RayCluster in place of {live}, which does not serve"
+        message = f"KubeRay replaces {live}, which does not serve, with another RayCluster"
     elif strategy == INCREMENTAL:
         message = f"KubeRay starts a second RayCluster and moves traffic to it in steps; {live} is deleted at the end"
         if unless:
@@ -146,7 +146,7 @@ def _new_cluster(strategy: str, running: Running, code: bool) -> Consequence:
     if len(running.clusters) > 1:
         message += f". An upgrade is in progress: {running.clusters[1]}, which has not taken over yet, is replaced too"
     if code:
-        message += ". The code of models and proxies is another one: that of this version of rayllm-ctl"
+        message += ". The code of models and proxies changes to that of this version of rayllm-ctl"
     return Consequence("new-cluster", message, unless=unless)
 
 
@@ -158,7 +158,7 @@ def _upgrading(pending: str) -> Consequence:
 
 
 def _held_back(running: Running) -> Consequence:
-    live = running.clusters[0] if running.clusters else "the RayCluster that runs"
+    live = running.clusters[0] if running.clusters else "the running RayCluster"
     return Consequence(
         "not-rolled-out",
         f"spec.upgradeStrategy.type is None: KubeRay leaves {live} as it is",
@@ -179,10 +179,10 @@ def _same_cluster(
         return
     live, stays = (running.clusters[0], running.clusters[-1]) if running.clusters else ("the live RayCluster",) * 2
     if "bounds" in effects:
-        none = f"; without workers of group {', '.join(stopped)} nothing that runs there answers" if stopped else ""
+        none = f"; without workers in group {', '.join(stopped)} its replicas are unavailable" if stopped else ""
         yield Consequence(
             "bounds",
-            f"KubeRay does not carry replica bounds to {stays}: rayllm-ctl deploy writes them there, "
+            f"KubeRay does not propagate replica bounds to {stays}: rayllm-ctl deploy writes them there, "
             f"kubectl apply, Argo CD and Flux do not{none}",
             outage=bool(stopped),
             unless="changes that were held back start another RayCluster" if maybe_replaced else None,
@@ -190,7 +190,7 @@ def _same_cluster(
     if "appended" in parts and "hash" not in parts:
         yield Consequence("in-place", f"KubeRay adds the worker group to {live}; no pod restarts")
     if "placement" in parts:
-        late = "keeps the old ones until another change replaces it"
+        late = "keeps the old ones until another change replaces the cluster"
         if "appended" in parts and "hash" not in parts:
             late = "gets the new ones with the worker group, for pods that are created later"
         yield Consequence("not-rolled-out", f"KubeRay ignores tolerations when it compares: {live} {late}")
@@ -200,5 +200,5 @@ def _strategy_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Co
     before, after = (mapping(side, "upgradeStrategy").get("type") for side in (old, new))
     if before != "None" or after == "None":
         return []
-    message = "changes that upgradeStrategy None has held back are rolled out now, if there are any"
+    message = "changes that upgradeStrategy None has held back are rolled out now, if any"
     return [Consequence("new-cluster", message, unless="upgradeStrategy None has held no change back")]

@@ -1,7 +1,7 @@
-"""Objects, Serve's answers and logs without secrets, as far as names and shapes tell them.
+"""Objects, Serve's responses and logs without secrets, as far as names and formats identify them.
 
-What is masked: data of Secrets, values whose name says that they are secret (environment variables, flags, fields), and
-text that looks like a known kind of token, wherever it stands. References to Secrets stay.
+Masked are data of Secrets, values with the name of a secret (environment variables, flags, fields), and text anywhere
+that looks like a known kind of token. References to Secrets stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _NAME = r"token|passw(?:or)?d|passphrase|secret|credentials?|(?:api|access|account|private)[_-]?key|signature|[?&]sig"
 _NO_VALUE = r"bearer\b|basic\b|unexpected status|[45]\d\d "
-"""What may follow such a name without being its value: "failed to fetch anonymous token: 401 Unauthorized"."""
+"""Text that may follow such a name without being its value: "failed to fetch anonymous token: 401 Unauthorized"."""
 
 _TEXT: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?(?:-----END \1PRIVATE KEY-----|\Z)", re.S), MASK),
@@ -58,7 +58,7 @@ _TEXT: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def redacted_text(text: str) -> str:
-    """A log, a message or an argument without what looks like a secret."""
+    """A log, a message or an argument without text that looks like a secret."""
     for pattern, mask in _TEXT:
         text = pattern.sub(mask, text)
     return text

@@ -1,6 +1,6 @@
 """Changes that the API server rejects: fields that cannot change once an object is there.
 
-The API server says of them "field is immutable when `immutable` is set", "spec.selector: field is immutable",
+The API server reports them as "field is immutable when `immutable` is set", "spec.selector: field is immutable",
 "cannot change roleRef", and "updates to statefulset spec for fields other than ... are forbidden".
 """
 
@@ -25,7 +25,7 @@ _OF_STATEFUL_SETS = frozenset(
 
 
 def rejected(before: Mapping[str, Any], after: Mapping[str, Any], found: Iterable[Difference]) -> Consequence | None:
-    """What the API server says to a change of an object, where it rejects it; None where it takes it."""
+    """The API server's message if it rejects a change of an object; None if it accepts it."""
     kind = str(after.get("kind") or "")
     frozen = before.get("immutable") is True and kind in _OF_FILES
     held = [one.path for one in found if _held(kind, one, frozen)]
@@ -39,7 +39,7 @@ def rejected(before: Mapping[str, Any], after: Mapping[str, Any], found: Iterabl
         "rejected",
         f"the API server rejects the change: {kind} {name} {what}; it stays as it is",
         hints=(
-            f"a {kind} with a new name, which its users then name",
+            f"create a {kind} with a new name, and refer to it by this name",
             f"kubectl delete {kind.lower()} {name}{of}    # then apply it again",
         ),
     )

@@ -33,19 +33,19 @@ class DeploymentChange:
 
     @property
     def stops_answering(self) -> bool:
-        """Whether all of its replicas stop before a new one runs, or may do so: of an unknown number."""
+        """Whether all of its replicas stop before a new one runs, or may do so if their number is unknown."""
         return not self.surge and (self.replicas is None or 0 < self.replicas <= self.batch)
 
 
 def restart(application: str, deployments: Sequence[DeploymentChange], live: Running) -> Consequence:
-    """The restart of `deployments`. live: what is known of the service; how long a replica with an engine starts."""
+    """The restart of `deployments`. live: the running service, with the start-up time of a replica."""
     seconds = live.start_seconds
     if live.unread is not None:
         return _of_unknown(application, deployments, seconds, live.unread)
     running = [one for one in deployments if one.replicas != 0]
     if deployments and not running:
         return Consequence(
-            "restart", f"application {application}: no replica runs now; the next ones start with the change"
+            "restart", f"application {application}: there are no running replicas; new ones start with the change"
         )
     parts = [_part(one) for one in running]
     message = f"application {application}: replicas restart on the same Ray cluster"
@@ -55,21 +55,21 @@ def restart(application: str, deployments: Sequence[DeploymentChange], live: Run
         waits = [one for one in down if one.engine] or ([] if any(one.engine for one in running) else down)
         how_long = f"for about {format_estimate(seconds)}" if seconds and waits else "until the new one is ready"
         names = ", ".join(one.name for one in waits or down)
-        verb = "may not answer" if all(one.replicas is None for one in waits or down) else "does not answer"
+        verb = "may be unavailable" if all(one.replicas is None for one in waits or down) else "is unavailable"
         return Consequence("restart", f"{message}; {names} {verb} {how_long}", outage=True)
     if not deployments:
-        message += "; the file lists none of its deployments: it may not answer until new replicas are ready"
+        message += "; the file lists none of its deployments: it may be unavailable until new replicas are ready"
         return Consequence("restart", message, outage=True)
     slowest = max((math.ceil((one.replicas or 0) / one.batch) for one in running if one.engine), default=0)
     if slowest and seconds:
-        message += f"; the others answer meanwhile, about {format_estimate(slowest * seconds)} in total"
+        message += f"; the others keep answering, about {format_estimate(slowest * seconds)} in total"
     return Consequence("restart", message)
 
 
 def _of_unknown(
     application: str, deployments: Sequence[DeploymentChange], seconds: float | None, unread: Unread
 ) -> Consequence:
-    """The restart where nobody knows how many replicas run: one of each is the worst case that answers now."""
+    """The restart of an unknown number of replicas: one of each is the worst case."""
     message = f"application {application}: replicas restart on the same Ray cluster"
     names = ", ".join(f"{one.name} (new ones first)" if one.surge else one.name for one in deployments)
     message += f": {names}" if names else ""
@@ -79,7 +79,7 @@ def _of_unknown(
     engines = any(one.engine for one in deployments)
     how_long = f"for about {format_estimate(seconds)}" if seconds and engines else "until the new one is ready"
     return Consequence(
-        "restart", f"{message}; a deployment with one replica does not answer {how_long}", outage=True,
+        "restart", f"{message}; a deployment with one replica is unavailable {how_long}", outage=True,
         hints=(unread.hint,),
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""What Ray Serve does with a changed configuration file (serveConfigV2).
+"""Ray Serve's handling of a changed configuration file (serveConfigV2).
 
-KubeRay sends the file to Serve's REST API as soon as its text changes. What Serve then restarts was read in Ray 2.60:
+KubeRay sends the file to Serve's REST API as soon as its text changes. The rules for restarts are from Ray 2.60:
 deploy_utils.py (get_app_code_version: what rebuilds an application), version.py (DeploymentVersion: what restarts or
 reconfigures a deployment's replicas), api.py (serve_start: what a running Serve ignores), all in ray/serve/_private.
 """
@@ -16,16 +16,16 @@ from rayllm_ctl.model.kube.llm_applications import deployment_options, llm_entri
 from rayllm_ctl.model.observed.changes import Consequence, Effect, Running
 
 Judged = tuple[Difference, Effect]
-"""A difference (its path starts at the root of the file) and what becomes of it."""
+"""A difference (its path starts at the root of the file) and its effect."""
 
 _AT_START = frozenset({"proxy_location", "http_options", "grpc_options", "controller_options", "tracing_config"})
-"""What Serve reads when it starts, and ignores (with a line in its log) while it runs."""
+"""Fields that Serve reads at start, and ignores (with a line in its log) while it runs."""
 
 _CODE = frozenset({"import_path", "runtime_env", "args", "autoscaling_policy"})
 """Fields of an application whose change rebuilds it: each of its deployments gets a new version."""
 
 _CODE_OF_DEPLOYMENTS = frozenset({"request_router_config", "deployment_actors"})
-"""The same among the options of a deployment; and the policy of its autoscaling_config."""
+"""Options of a deployment with the same effect; and the policy of its autoscaling_config."""
 
 _RESTARTING = frozenset(
     {
@@ -33,13 +33,13 @@ _RESTARTING = frozenset(
         "placement_group_bundle_label_selector", "placement_group_fallback_strategy", "gang_scheduling_config",
     }
 )  # fmt: skip
-"""Options whose change restarts the replicas of their deployment. All others reach replicas that run."""
+"""Options whose change restarts the replicas of their deployment. All others are applied to running replicas."""
 
 
 def explain_serve(
     old: Mapping[str, Any], new: Mapping[str, Any], running: Running
 ) -> tuple[list[Judged], list[Consequence]]:
-    """The differences of two configuration files, and what they come to while the Ray cluster stays."""
+    """The differences of two configuration files, and their consequences while the Ray cluster stays."""
     judged = [(found, _effect(found)) for found in field_differences(old, new)]
     return judged, list(_consequences(judged, old, new, running))
 
@@ -118,7 +118,7 @@ def _consequences(
     if reconfigured:
         yield Consequence(
             "in-place",
-            "Serve passes the new user_config to reconfigure() of every running replica, which takes it up in place: "
+            "Serve passes the new user_config to reconfigure() of every running replica, which applies it in place: "
             "no replica restarts",
         )
     for name in (name for name in before if name not in after):
@@ -148,7 +148,7 @@ def _application(found: Difference, new: Mapping[str, Any]) -> str:
 
 
 def renamed(old: Mapping[str, Any], new: Mapping[str, Any], effect: Effect) -> Iterator[Consequence]:
-    """Models that get another name: Serve deletes the old deployments while it starts the new ones."""
+    """Renamed models: Serve deletes the old deployments while it starts the new ones."""
     before = _applications(old)
     for name, app in _applications(new).items():
         earlier = before.get(name, {})
@@ -159,7 +159,7 @@ def renamed(old: Mapping[str, Any], new: Mapping[str, Any], effect: Effect) -> I
         if gone and added:
             yield Consequence(
                 effect,
-                f"application {name}: deployment {', '.join(added)} takes the place of {', '.join(gone)}; "
+                f"application {name}: deployment {', '.join(added)} replaces {', '.join(gone)}; "
                 "clients have to ask for the model by its new name",
                 outage=effect == "restart",
             )
@@ -196,7 +196,7 @@ def _number(option: Mapping[str, Any], key: str, default: float) -> float:
 
 
 def _planned(option: Mapping[str, Any]) -> int | None:
-    """The replicas that a deployment has at least while it answers, by its options; None where they do not say.
+    """The minimum number of replicas of a deployment by its options; None if they do not contain it.
 
     One that scales to zero may have one when it changes: that its replica restarts is then an outage.
     """

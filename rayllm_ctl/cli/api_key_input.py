@@ -1,4 +1,4 @@
-"""API keys that a command is given: in a file or in the environment, never as an argument."""
+"""API keys for a command, from a file or the environment, never from an argument."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ API_KEY_VARIABLE = "RAYLLM_API_KEY"
 
 
 def api_key_option(function: F) -> F:
-    """--api-key-file, handed over as `api_key_file`."""
-    return _option("File with the API key, where the service requires one")(function)
+    """--api-key-file, passed as `api_key_file`."""
+    return _option("File with the API key, if the service requires one")(function)
 
 
 def api_keys_option(function: F) -> F:
     """The same for several keys."""
-    return _option("File with the API key, where the service requires one, or with several, one on each line, which "
+    return _option("File with the API key, if the service requires one, or with several, one per line, which "
                    "take turns")(function)  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def _option(what: str) -> Callable[[F], F]:
 
 
 def read_api_key(file: Path | None) -> str | None:
-    """The key in `file`, or in the environment; None where there is none. It is never repeated in an error."""
+    """The key in `file`, or in the environment; None if there is none. Errors never show it."""
     keys = _keys(file, several=False)
     return keys[0] if keys else None
 

@@ -1,6 +1,6 @@
 """The lazy command group, and the one place where errors become text and exit codes.
 
-`--help` and `--version` import no command: their one-line help stands in COMMANDS, and a test holds it to the
+`--help` and `--version` import no command: their one-line help is in COMMANDS, and a test compares it with the
 command's own.
 """
 
@@ -30,7 +30,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "diff": "Show what a change would do to running services.",
     },
     "Batch jobs": {
-        "batch": "Compute an answer for every row of a file.",
+        "batch": "Run batch inference over a dataset.",
     },
     "Measure": {
         "bench": "Measure a service under load.",
@@ -43,7 +43,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "wait": "Wait until a service is ready, healthy, scaled or deleted.",
         "events": "List the Kubernetes events of a service.",
         "logs": "Print the logs of a service.",
-        "bundle": "Collect what is known of a service, without secrets.",
+        "bundle": "Collect a service's objects, events and logs, without secrets.",
         "chat": "Talk to a service through the API server.",
         "endpoint": "Print the OpenAI-compatible address of a service.",
         "port-forward": "Forward a port of this machine to the OpenAI-compatible API of a service.",
@@ -52,7 +52,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "dashboard": "Forward Ray's dashboard of a service to this machine.",
         "scale": "Change the replicas of a service.",
         "restart": "Restart the pods of a service step by step.",
-        "suspend": "Delete the pods of a service, and keep all else.",
+        "suspend": "Stop a service's pods; keep its configuration.",
         "resume": "Start a suspended service again.",
         "history": "List the revisions of a service.",
         "rollback": "Apply an earlier revision of a service again.",
@@ -67,7 +67,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Reference": {
         "models": "List the known models, or show one.",
         "gpus": "List the known GPUs, or show one.",
-        "image": "Print the Dockerfile of an image for all features.",
+        "image": "Print a Dockerfile for an image with all features.",
         "rbac": "Print the Roles that commands need.",
         "explain": "Explain a field of the spec file.",
         "version": "Print the versions of rayllm-ctl, the cluster and KubeRay.",
@@ -163,10 +163,10 @@ def group(ctx: click.Context, debug: bool, color: str) -> None:
 
 
 def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
-    """Run the command line; return the exit code. With --debug a traceback is shown, of a defect by raising it."""
+    """Run the command line; return the exit code. With --debug errors show a traceback, and bugs are raised."""
     debug, color = _global_options(arguments, program)
     printer = Printer.for_error(color)
-    codes = {"failed": FAILED}  # diff changes it: there, 1 says that there are differences
+    codes = {"failed": FAILED}  # diff changes it: its exit code 1 means that there are differences
     try:
         reject_repeated(group, arguments, program, None)
         result = group.main(list(arguments), prog_name=program, standalone_mode=False, obj=codes)
@@ -190,13 +190,13 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
         printer.error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it to.
+        # stdout was closed (`| head`): exit quietly.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except Exception as error:  # the last resort: a defect of ours must not spill a traceback over a user
+    except Exception as error:  # a bug: users see no traceback without --debug
         if debug:
             raise
-        if isinstance(error, OSError) and error.filename is not None:  # such as a path that is too long
+        if isinstance(error, OSError) and error.filename is not None:  # for example a path that is too long
             printer.error(f"{error.filename}: {error.strerror}")
             return codes["failed"]
         hint = f"{program} --debug COMMAND shows where it occurred"
@@ -206,7 +206,7 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
 
 
 def _usage_problem(error: click.ClickException) -> tuple[str, tuple[str, ...]]:
-    """Click's message in the form of ours, and hints of its own."""
+    """The message of a Click error in our format, and its hints."""
     if isinstance(error, click.NoSuchOption):
         close = " or ".join(error.possibilities or ())
         return f"unknown flag: {error.option_name}", (f"did you mean {close}?",) if close else ()
@@ -218,7 +218,7 @@ def _usage_problem(error: click.ClickException) -> tuple[str, tuple[str, ...]]:
 
 
 def _global_options(arguments: Sequence[str], program: str) -> tuple[bool, Color]:
-    """--debug and --color, also where the command line as a whole cannot be parsed."""
+    """--debug and --color, even if the rest of the command line cannot be parsed."""
     context = group.make_context(
         program,
         list(arguments),

@@ -18,7 +18,7 @@ ENGINE_FIELDS = (
     "storage.volumes", "model.token_secret", "engine.env", "resources.worker.cpu", "resources.worker.memory",
     "scheduling.node_selector", "scheduling.tolerations", "security.pod_security",
 )  # fmt: skip
-"""Fields of a service that its engine and the engine's pods need, with the same flags."""
+"""Fields of the engine and its pods, with the same flags as those of a service."""
 
 _OWN: FlagTable = (
     (("--model",), "model.id", {"metavar": "NAME", "help": "Hugging Face model name, or any name with --model-path."}),
@@ -83,7 +83,7 @@ _OWN: FlagTable = (
     (
         ("--task",),
         "task",
-        {"type": click.Choice(get_args(Task)), "help": "What to compute of each row; generate by default."},
+        {"type": click.Choice(get_args(Task)), "help": "Task to run on each row; generate by default."},
     ),
     (("--max-tokens",), "sampling.max_tokens", {"type": int, "help": "Maximum number of tokens of an answer."}),
     (("--temperature",), "sampling.temperature", {"type": float, "help": "Randomness of the answers."}),
@@ -116,12 +116,12 @@ _OWN: FlagTable = (
     (
         ("--deadline",),
         "job.deadline",
-        {"type": Duration(), "help": "Time after which the job is ended, whatever it has done."},
+        {"type": Duration(), "help": "Maximum run time; the job is stopped when it is reached."},
     ),
     (
         ("--cluster",),
         "cluster",
-        {"metavar": "NAME", "help": "Existing RayCluster to run on, instead of one of the job's own."},
+        {"metavar": "NAME", "help": "Existing RayCluster to run on, instead of a RayCluster for this job."},
     ),
     (("--s3-endpoint",), "storage.endpoint", {"metavar": "URL", "help": "Address of a self-hosted S3 service."}),
     (("--s3-region",), "storage.region", {"metavar": "REGION", "help": "Region of the buckets."}),

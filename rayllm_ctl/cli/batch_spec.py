@@ -93,14 +93,14 @@ def _described(file: Path | None, overrides: Mapping[str, Any]) -> BatchJob:
 
 
 def _default_name(overrides: Mapping[str, Any]) -> str:
-    """The same for the same work, so that submitting it again continues with it, and another for any other."""
+    """A name derived from the job, so that submitting the same job again continues it."""
     work = {field: overrides.get(field) for field in ("model.id", "input.paths", "input.prompts", "output.path")}
     digest = hashlib.sha256(json.dumps(work, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
     return f"{service_name(overrides['model.id'])[:38].rstrip('-')}-{digest[:8]}"
 
 
 def _with_prompts(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """`overrides` with the lines of standard input as prompts, where --input - asks for them."""
+    """`overrides` with the lines of standard input as prompts if --input is -."""
     paths = tuple(overrides.get("input.paths", ()))
     if STDIN not in paths:
         return dict(overrides)

@@ -1,4 +1,4 @@
-"""What a command reports when it is interrupted while the cluster continues."""
+"""Report of a command that is interrupted while the cluster continues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rayllm_ctl.errors import INTERRUPTED, UserError
 
 @contextmanager
 def interruptible(message: str, *hints: str) -> Iterator[None]:
-    """On Ctrl-C, end with `message`, which says what the cluster continues with, and what to type next."""
+    """On Ctrl-C, exit with `message`, which describes what continues in the cluster, and a hint."""
     try:
         yield
     except KeyboardInterrupt:

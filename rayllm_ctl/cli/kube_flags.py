@@ -1,4 +1,4 @@
-"""Flags that say which cluster and namespace a command is for."""
+"""Flags for cluster and namespace."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rayllm_ctl.frozen import dataclass
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KubeFlags:
-    """Which cluster and namespace; None: as the kubeconfig says."""
+    """Cluster and namespace; None: from the kubeconfig."""
 
     kubeconfig: str | None
     context: str | None
@@ -51,6 +51,11 @@ def cluster_options(function: F, timeout: str | None = None) -> F:
 
     def flags(values: Mapping[str, Any]) -> KubeFlags:
         seconds = values[timeout] if timeout else API_TIMEOUT
-        return KubeFlags(values["kubeconfig"], values["context"], values["namespace"], seconds)
+        return KubeFlags(
+            kubeconfig=values["kubeconfig"],
+            context=values["context"],
+            namespace=values["namespace"],
+            request_timeout=seconds,
+        )
 
     return gathered(function, options, parameters, "kube", flags)

@@ -1,4 +1,4 @@
-"""Options that a command takes as one value."""
+"""Group related options into one dataclass."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def gathered(
     name: str,
     make: Callable[[Mapping[str, Any]], Any],
 ) -> F:
-    """`function` with `options`, in the order of the help page. Their values, those of `parameters`, are handed over as
-    one argument `name`, which `make` makes of them."""
+    """`function` with `options`, in the order of the help page. `make` turns the values of `parameters` into one
+    argument `name`."""
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         values = {parameter: kwargs.pop(parameter) for parameter in parameters}

@@ -149,7 +149,7 @@ SERVICE_FLAGS: FlagTable = (
     (
         ("--objective",),
         "load.objective",
-        {"type": click.Choice(["cost", "throughput", "latency"]), "help": "What the choice of GPUs optimizes."},
+        {"type": click.Choice(["cost", "throughput", "latency"]), "help": "Goal for the choice of GPUs."},
     ),
     (
         ("--concurrency",),
@@ -175,7 +175,7 @@ SERVICE_FLAGS: FlagTable = (
         {
             "type": click.Path(dir_okay=False),
             "metavar": "FILE",
-            "help": "File that bench --calibrate wrote: by how much the plan's speed was off.",
+            "help": "File written by bench --calibrate: the ratio of measured to planned speed.",
         },
     ),
 )
@@ -276,7 +276,7 @@ def spec_options(table: FlagTable, several: bool = False) -> Callable[[F], F]:
 
 
 def template_option(function: F) -> F:
-    """--template-dir: templates of the user's own."""
+    """--template-dir: the user's own templates."""
     return click.option(
         "--template-dir",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -286,7 +286,7 @@ def template_option(function: F) -> F:
 
 
 def kuberay_option(note: str = "") -> Callable[[F], F]:
-    """--kuberay-version: for which manifests are checked without a cluster."""
+    """--kuberay-version: the version that manifests are checked for without a cluster."""
     help_text = f"KubeRay version that the manifests are checked for{note}; {DEFAULT} by default."
     option: Callable[[F], F] = click.option("--kuberay-version", "kuberay", type=KubeRayVersion(), help=help_text)
     return option
@@ -298,7 +298,7 @@ def facts_options(function: F) -> F:
         click.option(
             "--model-config",
             type=click.Path(path_type=Path),
-            help="The model's config.json, or its directory; of several models one with a directory for each.",
+            help="The model's config.json or its directory; for several models, a directory with one for each.",
         ),
         click.option("--offline", is_flag=True, help="Do not use the network to look up the model."),
         click.option(

@@ -1,4 +1,4 @@
-"""Options that take one value and are given twice: Click would take the last value, and drop the others silently."""
+"""Rejects options given twice that take one value: Click would silently use the last value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SEVERAL_FILES = "rayllm-ctl apply -f FILE -f FILE    # applies several"
 
 
 class RepeatedOption(click.UsageError):
-    """An option that takes one value was given more than once. `hint`: what to type instead, if there is anything."""
+    """An option that takes one value was given more than once. `hint`: the alternative, if any."""
 
     def __init__(self, option: click.Option, ctx: click.Context) -> None:
         name = max(option.opts, key=len)
@@ -20,7 +20,7 @@ class RepeatedOption(click.UsageError):
 
 
 def reject_repeated(command: click.Command, arguments: Sequence[str], name: str, parent: click.Context | None) -> None:
-    """Raise RepeatedOption for the first such option of `command`, or of the command below it that is called."""
+    """Raise RepeatedOption for the first such option of `command` or of the called subcommand."""
     ctx = click.Context(command, parent, name, **command.context_settings)
     try:
         _, rest, order = command.make_parser(ctx).parse_args(list(arguments))
@@ -36,5 +36,5 @@ def reject_repeated(command: click.Command, arguments: Sequence[str], name: str,
 
 
 def _may_repeat(option: click.Option) -> bool:
-    """Whether nothing is lost: it takes several values, or can only be switched on."""
+    """Whether an option may be repeated: it takes several values, or is a flag without a value."""
     return option.multiple or option.count or (option.is_flag and not option.secondary_opts)

@@ -1,4 +1,4 @@
-"""What `deploy` and commands like it share: how a roll-out is shown, and what is reported when it is interrupted."""
+"""Shared by commands that roll out a change: the display, and the report of an interruption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rayllm_ctl.workflows.rollout.next_steps import how_to_use
 
 
 def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
-    """Show `events`, then how to use what is ready. An interruption reports what has been applied and continues."""
+    """Show `events`, then how to use the service. An interruption reports which objects were applied."""
     started: Applied | None = None
     rendered = Rendered(())
     try:
@@ -38,7 +38,7 @@ def conflicts_can_be_forced() -> Iterator[None]:
     try:
         yield
     except FieldConflictError as error:
-        take_over = "--force-conflicts        take these fields over; their owner loses them"
+        take_over = "--force-conflicts        take over these fields; their owner loses them"
         raise FieldConflictError(error.message, hint=(take_over, *error.hints)) from error
 
 
@@ -47,7 +47,7 @@ def _interrupted(started: Applied | None) -> UserError:
         return UserError("interrupted: nothing was applied", exit_code=INTERRUPTED)
     what, where = f"{started.kind.lower()}/{started.name}", f"{started.name} -n {started.namespace}"
     if started.action == "unchanged":
-        message = f"interrupted: {what} was not changed; only the wait for it has ended"
+        message = f"interrupted: {what} was not changed; only the wait has ended"
     else:
         message = f"interrupted: {what} was {started.action}, and the cluster keeps starting it"
     follow = f"rayllm-ctl watch {where}     # follow it"

@@ -23,7 +23,7 @@ _APPLY = frozenset(
         "model.token_secret",
     }
 )  # fmt: skip
-"""The fields that mean something for pods around a Serve configuration; the others are of a model."""
+"""The fields that apply to the pods of a Serve configuration; the others apply to a model."""
 
 
 def serve_config_options(function: F) -> F:
@@ -51,8 +51,8 @@ def serve_file(
     *,
     flag: str = "--serve-config",
 ) -> ServeFile | None:
-    """What --serve-config asks for, which `flag` may call otherwise; None without it. UsageError for flags that do not
-    go with it."""
+    """The configuration of --serve-config (or `flag`); None without it. UsageError for flags that cannot be combined
+    with it."""
     if serve_config is None:
         if code is not None:
             raise UsageError("--code requires --serve-config")
@@ -71,6 +71,6 @@ def serve_file(
     if str(serve_config) == "-" and "name" not in overrides:
         raise UsageError("a name is required for a file from standard input", hint="--name NAME")
     name = overrides.get("name", service_name(serve_config.stem))
-    # The model means nothing here: it gives the pods the defaults that those of a model have.
+    # The model is a placeholder: it gives the pods the same defaults as the pods of a model.
     service = resolve_service(None, {**overrides, "model.id": "serve-config", "name": name}, namespace, FLAGS)
     return ServeFile(serve_config, code, service)

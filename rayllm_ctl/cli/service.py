@@ -56,7 +56,7 @@ def resolve_service(
 
 
 def _usage() -> str:
-    """What to type for the flags of the command that runs."""
+    """The command that shows the flags of the current command."""
     context = click.get_current_context(silent=True)
     return f"{context.command_path if context else 'rayllm-ctl deploy'} --help"
 
@@ -64,7 +64,7 @@ def _usage() -> str:
 def invalid(
     problems: Sequence[Problem], file: Path | None, overrides: Mapping[str, Any], flags: Mapping[str, str], usage: str
 ) -> UsageError:
-    """The error with every problem, each by its flag or path; `usage` is the hint where no file is to correct."""
+    """The error with every problem by its flag or path; `usage` is the hint if there is no file to correct."""
     hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
     lines = [f"{place(problem, overrides, flags)}: {problem.message}" for problem in problems]
     corrected = usage if file is None else f"correct {'standard input' if str(file) == '-' else file}"
@@ -72,7 +72,7 @@ def invalid(
 
 
 def may_be_batch(file: Path | None) -> bool:
-    """Whether a file may describe a BatchJob: what only that needs is not imported for a service."""
+    """Whether a file may describe a BatchJob; avoids importing the code for batch jobs otherwise."""
     if file is None:
         return False
     from rayllm_ctl.specfile.load import mentions_batch
@@ -84,7 +84,7 @@ def may_be_batch(file: Path | None) -> bool:
 
 
 def named_after(config: Path) -> str:
-    """The default name of a model of which only the config is known: that of its directory, or of a named file."""
+    """The default name of a model of which only the config is known: the name of its directory or file."""
     path = config.resolve()
     return service_name(path.parent.name if path.name == "config.json" else path.name.removesuffix(".json"))
 

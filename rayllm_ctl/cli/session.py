@@ -1,4 +1,4 @@
-"""What commands share while they run: the connection, the display, and data on standard output."""
+"""Shared by running commands: the connection, the display, and data on standard output."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _resource_name(kind: str, group: str, name: str) -> str:
 
 
 def printer(ctx: click.Context) -> Printer:
-    """How standard output looks."""
+    """The style of standard output."""
     from rayllm_ctl.console.style import Printer
 
     return Printer.on(sys.stdout, ctx.meta.get("rayllm.color", "auto"))
@@ -79,7 +79,7 @@ def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
 
 
 def print_meaning(ctx: click.Context, diff: Diff) -> None:
-    """What a change does to what runs, on standard error, before it is made."""
+    """Print the effect of a change on running pods to standard error, before it is applied."""
     from rayllm_ctl.console.rollout.diff import format_meaning
     from rayllm_ctl.console.style import Printer
 
@@ -91,7 +91,7 @@ def print_meaning(ctx: click.Context, diff: Diff) -> None:
 
 
 class Display:
-    """Draws events on standard error and, for machines, writes what they come to on standard output."""
+    """Draws events on standard error and, with -o, writes the result to standard output."""
 
     def __init__(self, progress: Progress[Event], output: str | None, follow: bool) -> None:
         self._progress, self._output, self._follow = progress, output, follow
@@ -99,7 +99,7 @@ class Display:
         self._last: Observed | Ready | None = None
 
     def handle(self, event: Event) -> None:
-        """Draw one event; with -o json a followed service is a line per look."""
+        """Draw one event; with -o json print a line for each observation of a followed service."""
         self._progress.handle(event)
         if isinstance(event, Applied):
             self._applied.append(event)
@@ -129,7 +129,7 @@ class Display:
 
 @contextmanager
 def show(ctx: click.Context, output: str | None, follow: bool = False) -> Iterator[Display]:
-    """A display for the events of one command; its document is written when all went well."""
+    """A display for the events of one command; its document is written if the command succeeds."""
     from rayllm_ctl.console.observe.progress import choose_progress
     from rayllm_ctl.console.style import Printer
 

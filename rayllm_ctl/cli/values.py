@@ -57,7 +57,7 @@ class KubeRayVersion(click.ParamType[str]):
 
 
 class KeyValue(click.ParamType[tuple[str, Any]]):
-    """KEY=VALUE. With typed=True a value has the meaning that it has in a spec file: 1024, true, "1", [1] or text."""
+    """KEY=VALUE. With typed=True a value is parsed as in a spec file: 1024, true, "1", [1] or text."""
 
     def __init__(self, typed: bool = False) -> None:
         self.typed = typed

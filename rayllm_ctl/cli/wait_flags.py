@@ -1,4 +1,4 @@
-"""Flags of commands that change what is in a cluster."""
+"""Flags of commands that write to a cluster."""
 
 from __future__ import annotations
 
@@ -58,12 +58,11 @@ def upgrade_options(function: F) -> F:
         type=click.Choice(WAYS),
         default="auto",
         show_default=True,
-        help="How a change reaches a service that runs. in-place: never on a second RayCluster; surge: with one more "
-        "replica while replicas restart; new-cluster: on a second RayCluster; shrink: on a second one, with fewer "
-        "replicas until it has taken over; auto: as the change needs it, surge where nothing would answer otherwise "
-        "and the nodes have capacity, and shrink where they have no capacity for a second RayCluster.",
+        help="How to roll out a change. in-place: without a second RayCluster; surge: in place with one extra replica; "
+        "new-cluster: with a second RayCluster (blue/green); shrink: blue/green with fewer replicas in the meantime; "
+        "auto: choose by change and capacity.",
     )
     accept = click.option(
-        "--accept-outage", is_flag=True, help="Also make a change during which the service does not answer."
+        "--accept-outage", is_flag=True, help="Proceed even if the service is unavailable for a while."
     )
     return upgrade(accept(function))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Redrawn:
-    """Lines that `render` gives, twice a second and at each `draw`; what has been drawn stays when it ends."""
+    """The lines of `render`, redrawn twice a second and at each `draw`; they stay on the screen at the end."""
 
     def __init__(self, style: Printer, render: Callable[[], str]) -> None:
         self._style = style
@@ -33,7 +33,7 @@ class Redrawn:
         self._live.start(refresh=True)
 
     def print(self, line: str) -> None:
-        """A line above, or where nothing is drawn at the end."""
+        """Print a line above, or at the end if nothing is drawn."""
         if self._live is None:
             self._style.line(line)
         else:
@@ -42,7 +42,7 @@ class Redrawn:
             self._live.console.print(Text.from_ansi(line))
 
     def stop(self) -> None:
-        """Leave what is drawn as it is."""
+        """Leave the drawn lines on the screen."""
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -17,7 +17,7 @@ _CODES = {"ok": "32", "error": "31", "warning": "33", "busy": "36", "step": "36"
 
 @dataclass(frozen=True)
 class Printer:
-    """How text looks on one stream: may it have colours, can its cursor move."""
+    """The style of text on one stream: whether it may have colours, and can move the cursor."""
 
     stream: TextIO
     colors: bool
@@ -51,7 +51,7 @@ class Printer:
         self.stream.flush()
 
     def error(self, message: str, hints: Sequence[str] = ()) -> None:
-        """What failed and why; after a blank line what to type next."""
+        """Print an error; after a blank line its hints."""
         self.line(f"{self.symbol('error')} {message}")
         if hints:
             self.line()

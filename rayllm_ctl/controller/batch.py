@@ -17,7 +17,7 @@ from rayllm_ctl.controller.caches import Caches
 from rayllm_ctl.controller.children import ChildKey, child_key, to_apply
 from rayllm_ctl.controller.conditions import StatusCondition, as_conditions, make_condition
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
-from rayllm_ctl.controller.propose import with_hints
+from rayllm_ctl.controller.propose import rejection, with_hints
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import UserError
@@ -105,6 +105,8 @@ class BatchReconciler:
             try:
                 made = self._rendered(facts.declared)
             except UserError as error:
+                if not rejection(error):
+                    raise
                 phase, problem = "invalid", SpecProblem("InvalidSpec", with_hints(error))
             else:
                 plan = plan_figures(made.plan.plan)
@@ -112,7 +114,14 @@ class BatchReconciler:
                     write_status(
                         self._cluster, facts.declared, {**status, "digest": facts.declared.digest, "ended": False}
                     )
-                    self._start(facts, made)
+                    try:
+                        self._start(facts, made)
+                    except UserError as error:
+                        failed = SpecProblem(rejection(error) or "ApplyFailed", with_hints(error))
+                        write_status(
+                            self._cluster, facts.declared, make_batch_status(facts, phase, failed, plan, now())
+                        )
+                        raise
         elif phase == "replacing" and facts.job is not None and "deletionTimestamp" not in facts.job["metadata"]:
             metadata = facts.job["metadata"]
             self._cluster.delete(RAY_JOB, metadata["name"], metadata["namespace"], uid=metadata["uid"])
@@ -149,7 +158,7 @@ class BatchReconciler:
 
     def _start(self, facts: BatchFacts, made: BatchRendering) -> None:
         """Apply what is missing. What the job reads goes first, see apply."""
-        missing = to_apply(tuple(map(child_key, made.manifests)), facts.stored)
+        missing = to_apply(tuple(map(child_key, made.manifests)), facts.stored, {})
         children = [owned(item, facts.declared.item) for item in made.manifests if child_key(item) in missing]
         for _ in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=facts.declared.accepted):
             pass
@@ -173,13 +182,16 @@ def make_batch_status(
     if plan is not None:
         status["plan"] = dict(plan)
     if health is not None and health.progress is not None:
-        status["rows"] = {"done": health.progress.done, "total": health.progress.rows}
-    elif "rows" in old:
-        status["rows"] = old["rows"]
+        done, total = health.progress.done, health.progress.rows
+        status["rows"] = {"done": done, "total": total, "failed": health.progress.errors}
+        status["rowsText"] = f"{done}/{total}"
     if health is not None and health.output:
         status["output"] = health.output
-    elif "output" in old:
-        status["output"] = old["output"]
+    if declared.batch is not None:
+        status["models"] = [declared.batch.model.id]
+    for kept in ("rows", "rowsText", "output", "models"):  # of a job that was cleaned up, or of the spec before
+        if kept in old:
+            status.setdefault(kept, old[kept])
     return {key: value for key, value in status.items() if value not in (None, "")}
 
 
@@ -205,6 +217,7 @@ def _conditions(facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | Non
                 "Failed",
                 outcome not in (None, JobOutcome.ANSWERED),
                 outcome.value if outcome else "NotEnded",
+                message,
             ),
         ]
     waits = "the job of an earlier spec is still running; this spec starts when it has ended"
@@ -217,7 +230,12 @@ def _conditions(facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | Non
         applied = make_condition("Applied", False, problem.reason, problem.message)
     moving = phase in ("busy", "replacing", "starting", "running")
     stuck = next((one for one in (facts.health.causes if facts.health else ()) if one.terminal), None)
-    stalled = problem or (SpecProblem(stuck.code, stuck.message) if stuck is not None and phase == "running" else None)
+    stalled = problem
+    if stalled is None and stuck is not None and phase == "running":
+        stalled = SpecProblem(stuck.code, stuck.message)
+    failed = next((one for one in ends if one.type == "Failed" and one.status == "True"), None)
+    if stalled is None and failed is not None:  # kstatus knows no other way to say that a job has failed
+        stalled = SpecProblem(failed.reason, failed.message)
     return [
         make_condition("Planned", problem is None, "Planned" if problem is None else problem.reason),
         applied,

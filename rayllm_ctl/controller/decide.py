@@ -8,11 +8,13 @@ of another version renders nothing again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, Literal
 
-from rayllm_ctl.controller.children import ChildKey, child_key, is_suspended_by_controller, surplus, to_apply
+from rayllm_ctl.controller.children import ChildKey, child_key, surplus, to_apply
 from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.kuberay import is_suspended
 from rayllm_ctl.model.kube.owned import is_owned_by
 from rayllm_ctl.model.observed.health import Health, Object, State
 
@@ -22,9 +24,8 @@ ApplyWay = Literal["", "surge"]
 LATER_SECONDS = 60.0
 """After which a change that waits for consent, capacity or a fact is looked at again."""
 
-STARTING_SECONDS = 5.0
-TROUBLED_SECONDS = 30.0
-"""Between two looks at a service that is starting, or that is not well."""
+STARTING_SECONDS = 2.0
+"""Until the look at what has just been applied."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A spec that was rendered. manifests: empty where `problem` says why there are none. plan: as the status shows it.
+    """A spec that was rendered. manifests: empty if `problem` says why there are none. plan: as the status shows it.
 
     risks: what applying it costs, which the user has to accept. notes: what it does to running pods.
     """
@@ -63,10 +64,10 @@ class Facts:
     """All that a decision rests on.
 
     committed: None: nothing was applied yet. proposal: None: the spec is that of `committed`. workload: the RayService
-    or RayCluster. stored: what there is under the names of the children. foreign: why an object of the service's name
-    is left alone; empty where none is. health: None while there is no workload. settled: nothing more is expected of it
-    unless something changes. raised: the workload has one more replica of each model now, for a surge of the revision
-    of this number.
+    or RayCluster. stored: what there is under the names of the children. health: None while there is no workload.
+    look_again: seconds until it is looked at again; None: when something changes. foreign: why an object of the
+    service's name is left alone; empty if none is. raised: the workload has one more replica of each model now, for
+    a surge of the revision of this number. seen: see to_apply.
     """
 
     declared: Declared
@@ -75,9 +76,10 @@ class Facts:
     workload: Object | None
     stored: Mapping[ChildKey, Object]
     health: Health | None
-    settled: bool = True
+    look_again: float | None = None
     foreign: str = ""
     raised: int = 0
+    seen: Mapping[str, str] = field(default_factory=dict)
 
 
 Phase = Literal["invalid", "planned", "foreign", "consent", "applying", "surging", "applied"]
@@ -124,7 +126,9 @@ def next_step(facts: Facts, kept: Sequence[str]) -> Decision:
 
 def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
     """Nothing new is applied; what was committed before is kept as it was."""
-    again = LATER_SECONDS if phase == "consent" else _next_look(facts)
+    problem = facts.proposal.problem if facts.proposal is not None else None
+    later = phase == "consent" or (problem is not None and problem.passing)
+    again = LATER_SECONDS if later else facts.look_again
     if facts.committed is None or not facts.committed.digest:
         return Decision(phase, again=again)
     return Decision(phase, apply=_outdated(facts, facts.committed.children), again=again)
@@ -147,19 +151,23 @@ def _applied(
     missing = _outdated(facts, children) if done else children
     gone = tuple(surplus(children, mine, kept))
     phase: Phase = "applying" if missing else "applied"
-    return Decision(phase, apply=missing, delete=gone, finish=not done, again=_next_look(facts))
+    return Decision(phase, apply=missing, delete=gone, finish=not done, again=facts.look_again)
 
 
 def _outdated(facts: Facts, children: tuple[ChildKey, ...]) -> tuple[ChildKey, ...]:
     """The children to apply again; also the one to be suspended or resumed, which is not part of its revision."""
-    found = to_apply(children, facts.stored)
-    if facts.workload is None or is_suspended_by_controller(facts.workload) is facts.declared.suspended:
+    found = to_apply(children, facts.stored, facts.seen)
+    if facts.workload is None or not _suspends_otherwise(facts.declared, facts.workload):
         return found
     return tuple(key for key in children if key in found or key == child_key(facts.workload))
 
 
-def _next_look(facts: Facts) -> float | None:
-    health = facts.health
-    if health is None or health.state is State.PROGRESSING or not facts.settled:
-        return STARTING_SECONDS
-    return None if health.state in (State.READY, State.SUSPENDED) else TROUBLED_SECONDS
+def _suspends_otherwise(declared: Declared, workload: Object) -> bool:
+    """Whether a service is to be suspended, or resumed. What another client has suspended is resumed once at most."""
+    if is_suspended(workload) is declared.suspended:
+        return False
+    status = declared.item.get("status") or {}
+    applied = any(
+        one.get("type") == "Applied" and one.get("status") == "True" for one in status.get("conditions") or ()
+    )
+    return declared.suspended or not applied or status.get("observedGeneration") != declared.generation

@@ -14,10 +14,14 @@ from rayllm_ctl.workflows.rollout.llmservice.spec import require_no_files, spec_
 
 @dataclass(frozen=True)
 class SpecProblem:
-    """Why a spec leads to nothing. reason: one word, as conditions have it; message: for people."""
+    """Why a spec leads to nothing. reason: one word, as conditions have it; message: for people.
+
+    passing: it may pass without a change of the spec, so it is looked at again.
+    """
 
     reason: str
     message: str
+    passing: bool = False
 
 
 @dataclass(frozen=True)

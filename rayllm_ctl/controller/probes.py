@@ -27,7 +27,7 @@ CLOSE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class ProbeAnswers:
-    """What is served. unhealthy and unready: why, None where nothing is wrong; metrics: the page for Prometheus."""
+    """What is served. unhealthy and unready: why, None if nothing is wrong; metrics: the page for Prometheus."""
 
     unhealthy: Callable[[], str | None]
     unready: Callable[[], str | None]

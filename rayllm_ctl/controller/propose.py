@@ -1,4 +1,4 @@
-"""From a spec that changed to what is to be applied, and what that does to the service that runs."""
+"""From a spec that changed to what is to be applied, and what that does to the running service."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.cluster.api.errors import ApiError
 from rayllm_ctl.cluster.api.permissions import Permissions
 from rayllm_ctl.cluster.apply.inventory import Inventory
 from rayllm_ctl.controller.decide import ApplyWay, Proposal
 from rayllm_ctl.controller.declared import Declared, SpecProblem
-from rayllm_ctl.errors import FieldConflictError, RiskyPlanError, UserError
+from rayllm_ctl.errors import ClusterError, ConflictError, FieldConflictError, RiskyPlanError, UserError
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.kube.kuberay import answers
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
@@ -44,39 +45,56 @@ def propose(
     """What the spec of `declared` leads to. live: the object that runs the service; mine: the children that there are.
     known: the revisions of the service: a spec that there was before is not rendered again.
 
-    Raises UserError where the cluster does not answer; what is wrong with the spec is the proposal's `problem`.
+    Raises UserError if the cluster does not answer; what is wrong with the spec is the proposal's `problem`.
     """
     assert declared.service is not None
     service = replace(declared.service, namespace=declared.namespace)
     options = RenderOptions(facts=facts, kuberay=VERSIONS[-1])
     try:
         plan = make_plan(service, facts)
-    except UserError as error:
-        return _failed(declared, SpecProblem("InvalidSpec", with_hints(error)), None), None
+    except UserError as error:  # the hub may answer later
+        problem = SpecProblem("InvalidSpec", with_hints(error), passing=not facts.offline)
+        return _failed(declared, problem, None), None
     figures = plan_figures(plan)
     earlier = next((one for one in reversed(known) if one.digest == declared.digest), None)
     try:
         made = rendering_of(service, plan, options) if earlier is None else _again(cluster, declared, plan, earlier)
     except UserError as error:
-        reason = "Risky" if isinstance(error, RiskyPlanError) else VERDICT_WORDS.get(plan.verdict, "InvalidSpec")
+        reason = "Risky" if isinstance(error, RiskyPlanError) else "InvalidSpec"
+        if plan.verdict == "does-not-fit":
+            reason = VERDICT_WORDS[plan.verdict]
         return _failed(declared, SpecProblem(reason, with_hints(error)), figures), None
     if declared.plan_only:
         return Proposal(declared.digest, (), figures), made
-    ref = _service_ref(cluster, made, declared, live)
-    if earlier is None:
-        made = _fitted(ref, made)
+    try:
+        ref = _service_ref(cluster, made, declared, live)
+        if earlier is None:
+            made = _fitted(ref, made)
+        return _compared(ref, declared, made, mine, figures), made
+    except UserError as error:
+        reason = rejection(error)
+        if not reason:
+            raise
+        # What the spec needs may come without a change of it.
+        return _failed(declared, SpecProblem(reason, with_hints(error), passing=True), figures), None
+
+
+def _compared(
+    ref: ServiceRef, declared: Declared, made: Rendering, mine: Sequence[Object], figures: Mapping[str, Any]
+) -> Proposal:
+    """The proposal to apply what was rendered, with what that does to a running service, if there is one."""
     manifests = tuple(made.manifests)
-    if live is None or ref.item is None:
-        return Proposal(declared.digest, manifests, figures), made
+    if ref.item is None:
+        return Proposal(declared.digest, manifests, figures)
     try:
         diff = _diff(ref, declared, made, mine)
-    except FieldConflictError as error:
+    except FieldConflictError:
         if not declared.accepted:
-            return _failed(declared, SpecProblem("FieldConflict", with_hints(error)), figures), None
-        return Proposal(declared.digest, manifests, figures), made
+            raise
+        return Proposal(declared.digest, manifests, figures)
     way, risks = _risks(ref, diff, manifests)
     notes = tuple(one.message for one in meaning(diff))
-    return Proposal(declared.digest, manifests, figures, risks=risks, notes=notes, way=way), made
+    return Proposal(declared.digest, manifests, figures, risks=risks, notes=notes, way=way)
 
 
 def with_another_replica(cluster: Cluster, live: Object, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -92,12 +110,27 @@ def with_hints(error: UserError) -> str:
     return "\n".join([error.message, *(f"→ {hint}" for hint in error.hints)])
 
 
+_REJECTED = frozenset({400, 403, 422})
+"""HTTP codes of admission and validation. With others the same request may succeed the next time."""
+
+
+def rejection(error: UserError) -> str:
+    """Why the cluster does not take what was rendered, as conditions have it; empty if only a request failed."""
+    if isinstance(error, FieldConflictError):
+        return "FieldConflict"
+    if isinstance(error, ClusterError | ConflictError):
+        return ""
+    if isinstance(error, ApiError):
+        return "Rejected" if error.status in _REJECTED else ""
+    return "MissingPrerequisite"
+
+
 def _failed(declared: Declared, problem: SpecProblem, figures: Mapping[str, Any] | None) -> Proposal:
     return Proposal(declared.digest, (), figures, problem)
 
 
 def _again(cluster: Cluster, declared: Declared, plan: Plan, earlier: Revision) -> Rendering:
-    """An earlier revision, by whatever release it was rendered. Raises UserError where its code is gone."""
+    """An earlier revision, by whatever release it was rendered. Raises UserError if its code is gone."""
     manifests, notes = restored(cluster, earlier.manifests, declared.namespace)
     return Rendering(declared.name, declared.namespace, manifests, notes, plan)
 

@@ -14,7 +14,7 @@ from rayllm_ctl.cluster.apply.revisions import add_revision, annotate_revision
 from rayllm_ctl.cluster.apply.revisions import revisions as list_revisions
 from rayllm_ctl.cluster.apply.serve_service import propagate_service
 from rayllm_ctl.controller.caches import REVISION_KIND, Caches
-from rayllm_ctl.controller.children import ChildKey, child_key
+from rayllm_ctl.controller.children import ChildKey, child_key, last_change_of_others
 from rayllm_ctl.controller.decide import STARTING_SECONDS, Committed, Decision, Facts, Proposal, next_step
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
 from rayllm_ctl.controller.observe import Observer
@@ -69,6 +69,7 @@ class ServiceReconciler:
         self._facts = facts
         self._observer = Observer(cluster)
         self._proposals: dict[Key, _Proposed] = {}
+        self._seen: dict[str, str] = {}
 
     def reconcile(self, key: Key) -> float | None:
         """See Reconciler."""
@@ -110,9 +111,9 @@ class ServiceReconciler:
         elif committed is not None and committed.digest == declared.digest:
             self._proposals.pop(key, None)
         seen = self._observer.observe(key, live, stored) if live is not None and not foreign else None
-        health, settled = (seen.health, seen.settled) if seen is not None else (None, True)
+        health, look_again = (seen.health, seen.again) if seen is not None else (None, None)
         raised = int(((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, 0))
-        return Facts(declared, committed, proposal, live, stored, health, settled, foreign, raised)
+        return Facts(declared, committed, proposal, live, stored, health, look_again, foreign, raised, self._seen)
 
     def _proposed(
         self, key: Key, declared: Declared, live: Object | None, stored: Mapping[ChildKey, Object]
@@ -192,11 +193,12 @@ class ServiceReconciler:
         if declared.suspended:
             children = [without_pods(item) for item in children]
         for event, item in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=declared.accepted):
+            self._seen[str(item["metadata"]["uid"])] = last_change_of_others(item)
             if event.kind in WORKLOADS and event.action == "configured":
                 _exhaust(propagate_service(self._cluster, WORKLOADS[event.kind], item))
 
     def _propagate(self, facts: Facts) -> bool:
-        """Carry changed bounds to the RayCluster that runs, as KubeRay does not; whether a lower one still waits."""
+        """Carry changed bounds to the running RayCluster, as KubeRay does not; whether a lower one still waits."""
         live = facts.workload
         if live is None or facts.committed is None or WORKLOADS[str(live["kind"])].is_cluster:
             return False
@@ -249,7 +251,7 @@ def _number(item: Object) -> int:
 
 
 def _foreign(declared: Declared, live: Object | None) -> str:
-    """Why an object of the service's name is left alone; empty where it is not."""
+    """Why an object of the service's name is left alone; empty if it is not."""
     if live is None or is_owned_by(live, declared.item):
         return ""
     what = f"{str(live['kind']).lower()}/{live['metadata']['name']}"

@@ -43,7 +43,7 @@ class Watched(Protocol):
     """What the watches know of the cluster. They tell of changed keys through the function they were made with."""
 
     def start(self) -> None:
-        """List and watch. Raises UserError where a kind cannot be read at all; it may be called again then."""
+        """List and watch. Raises UserError if a kind cannot be read at all; it may be called again then."""
 
     def pump(self, stop: threading.Event) -> None:
         """Take up changes until `stop`. Raises the UserError that ended a watch."""

@@ -18,7 +18,7 @@ _NAME = "capacity"
 
 
 def capacity_check(manifest: Object, nodes: Iterable[Object], pods: Iterable[Object]) -> Checked:
-    """Where the fewest workers of a rendered RayService or RayCluster would run now; a warning if not all have a place.
+    """Where the fewest workers of a rendered RayService or RayCluster would run now; a warning if not all fit.
 
     At least one worker of each group is counted. It is not a refusal: an autoscaler may add nodes, other pods may end.
     """
@@ -62,7 +62,7 @@ def _first_workers(group: GroupSpec) -> int:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Whether all workers of a group have a place (None: not now), and where."""
+    """Whether all workers of a group fit (None: not now), and where."""
 
     ok: bool | None
     detail: str
@@ -86,7 +86,7 @@ def _group_check(
 
 
 def _places(nodes: Sequence[Node], worker: Pod, wanted: int, free: Mapping[str, dict[str, float]]) -> list[Node]:
-    """The node of each worker that has a place, the fullest nodes first."""
+    """The node of each worker that fits, the fullest nodes first."""
     found: list[Node] = []
     fullest = sorted(nodes, key=lambda node: sum(a for r, a in free[node.name].items() if is_accelerator(r)))
     for node in fullest:

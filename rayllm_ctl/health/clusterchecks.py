@@ -45,7 +45,7 @@ def operator_checks(
 
 
 def quota_check(quotas: Iterable[Object], namespace: str) -> Check | None:
-    """Which quotas of a namespace have nothing left; None where there is no quota."""
+    """Which quotas of a namespace have nothing left; None if there is no quota."""
     full, names = [], []
     for quota in quotas:
         name = fields.name(quota)

@@ -30,7 +30,7 @@ from rayllm_ctl.model.observed.serve_state import (
 NEVER = float("inf")
 
 ReplicasOf = Callable[[Object], tuple[int, int] | None]
-"""From a Serve configuration to the replicas of its models that it asks for at first, and at most; None where it does
+"""From a Serve configuration to the replicas of its models that it asks for at first, and at most; None if it does
 not say."""
 
 
@@ -112,7 +112,7 @@ class ServiceContext:
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
-        """Nodes by name; empty where they cannot be read."""
+        """Nodes by name; empty if they cannot be read."""
         return read_nodes(self.of_kind("Node", everywhere=True), self.of_kind("Pod", everywhere=True))
 
     @cached_property
@@ -223,7 +223,7 @@ class ServiceContext:
 
     @cached_property
     def replicas_asked(self) -> tuple[int, int] | None:
-        """Replicas that the Serve configuration asks for at first, and at most; None where it does not say."""
+        """Replicas that the Serve configuration asks for at first, and at most; None if it does not say."""
         return self._replicas_of(self.service.item) if self._replicas_of is not None and self.service else None
 
     def _is_reached(self, cluster: str) -> bool:

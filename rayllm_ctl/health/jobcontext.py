@@ -96,7 +96,7 @@ class JobContext(ServiceContext):
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """What the driver was told; empty where that was not collected."""
+        """What the driver was told; empty if that was not collected."""
         for item in self.of_kind("ConfigMap"):
             written = fields.text(fields.mapping(item, "data"), SETTINGS)
             try:

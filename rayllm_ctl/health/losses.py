@@ -18,7 +18,7 @@ _REPLACED = timedelta(seconds=20)
 """Time by which a head pod is younger than its cluster if it is not the cluster's first."""
 
 _ENDS = {"Killing": "deleted", "Evicted": "evicted", "Preempted": "preempted", "TaintManagerEviction": "evicted"}
-"""Reasons of events about a pod that ends, and what became of it."""
+"""Reasons of events about a pod that ends, and its outcome."""
 
 _SCALED_DOWN = re.compile(
     r"Deleted (?:worker )?pod \S+/(?P<pod>\S+?)(?: for group \S+: (?:autoscaler scale-down request|scaling down))?",

@@ -42,7 +42,7 @@ def normal_health(context: ServiceContext) -> Health:
 
 
 def normal_servers(context: ServiceContext) -> Health:
-    """The same of vLLM's own servers on a RayCluster."""
+    """The same for vLLM's own servers on a RayCluster."""
     service, clusters = context.service, context.clusters
     assert service is not None
     cluster = clusters[0]

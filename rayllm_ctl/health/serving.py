@@ -62,13 +62,13 @@ def serving_since(context: ServiceContext) -> datetime | None:
 
 
 def _running_since(cluster: RayCluster, deployment: Deployment) -> datetime | None:
-    """When the first of the replicas that run now began to."""
+    """When the first of the running replicas started."""
     moments = [replica_since(cluster, replica) for replica in deployment.replicas if replica.state in RUNNING]
     return min((moment for moment in moments if moment is not None), default=None)
 
 
 def replica_since(cluster: RayCluster, replica: Replica) -> datetime | None:
-    """When a replica that runs began to serve, at the earliest: it was started, and its pod was ready."""
+    """When a running replica began to serve, at the earliest: it was started, and its pod was ready."""
     pod = next((one for one in cluster.live_pods if one.name == replica.pod), None)
     ready = fields.when(pod.condition("Ready"), "lastTransitionTime") if pod is not None and pod.ready else None
     return max((moment for moment in (replica.started, ready) if moment is not None), default=None)

@@ -1,4 +1,4 @@
-"""The registry of workload kinds: a module per kind holds all that differs between them."""
+"""The registry of workload kinds, with one module per kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rights that the kinds have in common."""
+"""Common rights of the kinds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REASONS = (
     Right("list", "Node"),
     *OPERATOR,
 )
-"""What explains why something does not start."""
+"""Rights to explain why something does not start."""
 
 EXPOSURE = (
     Right("get", "Service"),
@@ -28,7 +28,7 @@ EXPOSURE = (
     Right("get", "HTTPRoute"),
     Right("get", "Gateway", everywhere=True),
 )
-"""What tells the addresses outside the cluster. A look at a service asks only for what exposes it."""
+"""Rights to read external addresses. Only the objects that expose a service are read."""
 
 OVERVIEW = (
     Right("list", "Event"),
@@ -38,7 +38,7 @@ OVERVIEW = (
     Right("list", "HTTPRoute"),
     Right("list", "Gateway", everywhere=True),
 )
-"""What a list of services shows beside their state."""
+"""Rights for the columns of a list of services other than the state."""
 
 SECURITY = Rights(
     needed=(Right("get", "RayCluster"), Right("list", "RayCluster"), Right("list", "Pod")),
@@ -51,17 +51,17 @@ SECURITY = Rights(
         Right("list", "Deployment", everywhere=True),
     ),
 )
-"""What tells who can reach a service and what its pods may do, beside its object."""
+"""Rights to check the access to a service and the permissions of its pods."""
 
 FORWARDING = (Right("list", "EndpointSlice"), Right("get", "Pod", "portforward"), Right("create", "Pod", "portforward"))
-"""What forwarding a port to a pod behind a Service asks for; the verb depends on the version of Kubernetes."""
+"""Rights to forward a port to a pod behind a Service; the verb depends on the version of Kubernetes."""
 
 _REVISION = "ControllerRevision"
 
 RECORD = Rights(needed=tuple(Right(verb, _REVISION) for verb in ("list", "create", "patch", "delete")))
-"""What keeping a history asks for. deploy continues without it."""
+"""Rights to record the history. deploy continues without them."""
 
 HISTORY = Rights(needed=(Right("list", _REVISION),))
 
 FORGET = (Right("list", _REVISION), Right("delete", _REVISION))
-"""What deleting the history with its service asks for."""
+"""Rights to delete the history with its service."""

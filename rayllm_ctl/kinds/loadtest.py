@@ -1,4 +1,4 @@
-"""What load tests ask of the API server, beside what `chat` does."""
+"""Rights for load tests in addition to those of `chat`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LOOK = (
     Right("get", "Service", "proxy"),
     Right("get", "Pod", "proxy"),
 )
-"""What tells what the service does meanwhile: Serve's state, with a token for it, and vLLM's metrics."""
+"""Rights to sample the service during the load: Serve's state, with its token, and vLLM's metrics."""
 
 
 def job_rights(kind: str) -> Rights:
-    """Of load from a Job beside a service, an object of `kind`. The first two for display end it early and keep what it
-    measured."""
+    """For load from a Job next to a service, an object of `kind`. The first two for display end it early and keep its
+    results."""
     return Rights(
         needed=(
             Right("get", kind),
@@ -35,16 +35,16 @@ def job_rights(kind: str) -> Rights:
 OFFLINE_RIGHTS = Rights(
     needed=(Right("create", "Job"), Right("delete", "Job"), Right("list", "Pod"), Right("get", "Pod", "log"))
 )
-"""Of an engine without a server."""
+"""For an engine without a server."""
 
 
 def forward_rights(kind: str) -> Rights:
-    """Of load from this machine to a service, an object of `kind`."""
+    """For load from this machine to a service, an object of `kind`."""
     return Rights(needed=FORWARDING, display=(Right("get", kind), Right("list", "Pod"), *_LOOK))
 
 
 def sweep_rights(kind: WorkloadKind, applied: Iterable[str], *, local: bool) -> Rights:
-    """Of measuring and removing a variant of a sweep, beside those of deploying it.
+    """For measuring and removing a variant of a sweep, in addition to those for deploying it.
 
     applied: the kinds of its objects. local: the load comes from this machine.
     """

@@ -46,7 +46,7 @@ def _explain(before: Object, after: Object, running: Running) -> Explanation:
 
 
 def _is_service(item: Object) -> bool:
-    """Whether rayllm-ctl rendered it: KubeRay's own carry the label of what they were made for, others no model."""
+    """Whether rayllm-ctl rendered it: those of KubeRay have the label of their owner, others no model."""
     metadata = item["metadata"]
     owned = kuberay.ORIGIN_KIND in (metadata.get("labels") or {})
     return not owned and MODEL in (metadata.get("annotations") or {})

@@ -12,7 +12,7 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.workload import Right, Rights
 
 JobActivity = Literal["list", "status", "follow", "logs", "cancel", "resume", "output"]
-"""What a command does with batch jobs."""
+"""Activities of commands with batch jobs."""
 
 KIND = "RayJob"
 _PARTS = (Right("list", "RayCluster"), Right("list", "Pod"))
@@ -32,9 +32,9 @@ JOB_RIGHTS: Mapping[JobActivity, Rights] = {
     "resume": Rights(needed=(*_REMOVAL, Right("create", KIND), Right("patch", KIND))),
     "output": Rights(needed=(Right("get", KIND), _SETTINGS), display=(Right("list", "Pod"),)),
 }
-"""The rights that each activity asks of the API server."""
+"""The rights that each activity needs."""
 
 
 def explain_job(before: Object, after: Object, running: Running) -> Explanation:
-    """What becomes of each change of a RayJob. Imported on use, as for RayService."""
+    """The effect of each change of a RayJob. Imported on use, as for RayService."""
     return explain_rayjob(before, after, running)

@@ -43,7 +43,7 @@ def _replicas_of(item: Object) -> tuple[int, int] | None:
     try:
         found = bounds.models(applied.applied_config(item))
     except (UserError, ValueError, TypeError, AttributeError):
-        return None  # of the user's own: what it asks for shows when Serve has read it
+        return None  # the user's own application: its replicas are known after Serve has read it
     return (sum(one.first for one in found), sum(one.bounds.high for one in found)) if found else None
 
 
@@ -87,7 +87,7 @@ RAY_SERVICE = WorkloadKind(
         "version": Rights(needed=(Right("get", _KIND),), display=(Right("list", _KIND), Right("get", "ConfigMap"))),
         "restart": Rights(
             needed=(Right("get", _KIND), Right("patch", _KIND)),
-            # Patching and deleting a RayCluster are for a second one that does not fit beside the first.
+            # Patching and deleting a RayCluster are for a second one that does not fit next to the first.
             display=(*(Right(verb, "RayCluster") for verb in ("get", "patch", "delete")), *HISTORY.needed),
         ),
         "suspend": Rights(
@@ -138,7 +138,7 @@ RAY_SERVICE = WorkloadKind(
         ),
         "delete": Rights(
             needed=(Right("get", _KIND), Right("delete", _KIND), Right("list", "RayCluster"), Right("list", "Pod")),
-            # The last five end replicas before their pods: see cluster.ending.
+            # The last five stop replicas before their pods: see cluster.apply.replicas.
             display=(
                 Right("list", _KIND), Right("get", "Namespace"), *FORGET, Right("patch", _KIND),
                 Right("get", "RayCluster"), Right("get", "Service", "proxy"), Right("get", "Secret"),

@@ -48,7 +48,7 @@ def say(kind: str, data: Any) -> None:
 
 
 def main() -> None:
-    """Measure, and report what came of it."""
+    """Measure, and report the results."""
     data = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     settings = Settings.from_json(data, tuple(os.environ.get("RAYLLM_API_KEY", "").split()))
     wait_for_connection(settings.target.url)

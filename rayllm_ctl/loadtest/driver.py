@@ -21,7 +21,7 @@ _PREPARED_BYTES = 64 * 2**20
 
 
 class Driver:
-    """Sends one load and collects what came of it.
+    """Sends one load and collects the results.
 
     rows: what to build requests of, without end. samples: takes the finished ones that count.
     """

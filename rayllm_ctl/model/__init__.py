@@ -1,1 +1,1 @@
-"""Pure data: what the user wants, what was planned, how it is. No I/O, no third-party imports."""
+"""Pure data: specs, plans and observed state. No I/O, no third-party imports."""

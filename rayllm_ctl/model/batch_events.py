@@ -1,4 +1,4 @@
-"""What waiting for a batch job reports. A console draws it."""
+"""Events of a wait for a batch job. A console draws them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome
 
 @dataclass(frozen=True)
 class BatchObserved:
-    """A new look at a job while waiting; `elapsed` in seconds since the wait began."""
+    """A new observation of a job while waiting; `elapsed` in seconds since the wait began."""
 
     health: BatchHealth
     elapsed: float

@@ -1,4 +1,4 @@
-"""What a workflow reports while it works. A console draws them; nothing else depends on how."""
+"""Events of a workflow. A console draws them; nothing else depends on how."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Observed:
-    """A new look at the service while waiting; `elapsed` in seconds since the wait began."""
+    """A new observation of the service while waiting; `elapsed` in seconds since the wait began."""
 
     health: Health
     elapsed: float

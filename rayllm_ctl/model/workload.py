@@ -1,4 +1,4 @@
-"""What differs between the kinds of objects that run a service. The kinds themselves: rayllm_ctl.kinds."""
+"""The differences between the kinds of objects that run a service. The kinds themselves: rayllm_ctl.kinds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Activity = Literal[
     "logs", "endpoint", "chat", "port-forward", "dashboard", "top", "security", "delete",
     "version",
 ]  # fmt: skip
-"""What a command does with a service; one may do several: deploy applies, sets bounds, records and follows."""
+"""An activity of a command with a service; it may have several: deploy applies, sets bounds, records and follows."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class WorkloadKind:
     clusters_of: names of the RayClusters that an object's status names. made_for: the label selector of what KubeRay
     makes for the object of a name. serve_service: the Service in front of it. diagnose: its health reader.
     external: what a Snapshot tells of its addresses outside the cluster.
-    explain: what a change of an object of this kind does to what runs.
+    explain: the effects of a change of an object of this kind.
     """
 
     name: str
@@ -75,7 +75,7 @@ class WorkloadKind:
 
     @property
     def cluster_path(self) -> tuple[str, ...]:
-        """Where the spec of the RayCluster stands in its objects."""
+        """The path to the spec of the RayCluster in its objects."""
         return cluster_path(self.name)
 
     def rights_for(self, *activities: Activity) -> Rights:

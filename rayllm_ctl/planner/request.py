@@ -133,9 +133,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One shape, judged. `estimate` is None where it was refused before memory was looked at.
+    """One shape, judged. `estimate` is None if it was refused before memory was looked at.
 
-    price: USD per hour of one replica at the median price; None where no price is known.
+    price: USD per hour of one replica at the median price; None if no price is known.
     """
 
     shape: Shape

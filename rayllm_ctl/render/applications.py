@@ -13,7 +13,7 @@ from rayllm_ctl.render.templating import fill
 def render_applications(applications: Applications) -> list[dict[str, Any]]:
     """The ConfigMap with the code and the PodDisruptionBudget, where there are such, and the RayService.
 
-    UsageError where there is no image.
+    UsageError if there is no image.
     """
     runtime = applications.runtime
     if runtime.image is None:

@@ -39,7 +39,7 @@ class _Job:
 def render_batch(deployment: BatchDeployment) -> list[Manifest]:
     """The objects of a batch job. A pure function of the deployment and the driver's code.
 
-    Raises UsageError where there is no image, the settings are too large for a ConfigMap, or a pod template or patch of
+    Raises UsageError if there is no image, the settings are too large for a ConfigMap, or a pod template or patch of
     the spec cannot be applied.
     """
     runtime = deployment.runtime

@@ -35,7 +35,7 @@ class BenchPod:
 def render_bench(
     name: str, service: str, namespace: str, pod: BenchPod, settings: Mapping[str, Any], key: SecretKey | None
 ) -> list[Manifest]:
-    """A ConfigMap and the Job. settings: of loadtest, as JSON data. Raises UsageError where they are too large."""
+    """A ConfigMap and the Job. settings: of loadtest, as JSON data. Raises UsageError if they are too large."""
     text = json.dumps(settings, ensure_ascii=False)
     if len(text.encode()) > MAX_CONFIG_MAP_BYTES - 256 * 1024:  # the code, and the rest of the object
         raise UsageError(

@@ -41,28 +41,22 @@ def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:
     """The Kubernetes objects that serve the model as planned.
 
     template_dir: a folder of the user's own templates, which replace those of the same name or add objects.
-    A pure function of the plan and these templates. Raises UserError where the plan does not run or a template of the
-    user's fails, UsageError where the plan has no image, or a pod template or patch of the spec cannot be applied.
+    A pure function of the plan and these templates. Raises UserError if the plan does not run or a template of the
+    user's fails, UsageError if the plan has no image, or a pod template or patch of the spec cannot be applied.
     """
     values = dict(vars(values_of(plan)))
     if template_dir is None:
-        rendered = list(_objects(values, None).values())
+        rendered = _objects(values, None)
     else:
         with explained(template_dir):
-            rendered = [*_objects(values, template_dir).values(), *added(template_dir, values)]
+            rendered = [*_objects(values, template_dir), *added(template_dir, values)]
     assert plan.deployment is not None  # or there would be no values
     return _with_other_kinds(_changed(rendered, plan.deployment))
 
 
-def laid_out(plan: Plan) -> dict[str, Manifest]:
-    """The objects as the templates lay them out, before any patch, by the names of their templates."""
-    return _objects(dict(vars(values_of(plan))), None)
-
-
-def _objects(values: dict[str, Any], own: Path | None) -> dict[str, Manifest]:
+def _objects(values: dict[str, Any], own: Path | None) -> list[Manifest]:
     values["serve_config"] = template_text("serve-config.yaml.j2", values, own)
-    objects = ((template, fill(template, values, own)) for template in OBJECTS)
-    return {template: manifest for template, manifest in objects if manifest is not None}
+    return [manifest for template in OBJECTS if (manifest := fill(template, values, own)) is not None]
 
 
 def _changed(manifests: list[Manifest], deployment: Deployment) -> list[Manifest]:

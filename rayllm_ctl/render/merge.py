@@ -116,7 +116,7 @@ def _is_bare(item: Any) -> bool:
 
 
 def _directive(patch: Any, path: Path) -> str | None:
-    """delete or replace; None where the mapping merges."""
+    """delete or replace; None if the mapping merges."""
     word = patch.get(DIRECTIVE, "merge") if isinstance(patch, Mapping) else "merge"
     if word not in ("delete", "replace", "merge"):
         shown = quoted(word) if isinstance(word, str) else "this value"

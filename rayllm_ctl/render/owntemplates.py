@@ -31,7 +31,7 @@ def added(folder: Path, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def own_templates(folder: Path) -> list[str]:
-    """The names of the templates in `folder`. UsageError where it cannot be read or has none."""
+    """The names of the templates in `folder`. UsageError if it cannot be read or has none."""
     try:
         names = sorted(path.name for path in folder.iterdir() if path.name.endswith(_SUFFIX))
     except OSError as error:

@@ -12,7 +12,7 @@ from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.spec.patches import Patch, PatchTarget
 from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
 from rayllm_ctl.model.text.problems import Path, Problem
-from rayllm_ctl.render.helm.go_form import go_text
+from rayllm_ctl.render.go_form import go_text
 from rayllm_ctl.render.json_patch import json_patch
 from rayllm_ctl.render.merge import PatchError, strategic_merge
 

@@ -32,7 +32,7 @@ _PARENTS = (_PARENT, f"{PACKAGE.parent.name}/{PACKAGE.name}/__init__.py")
 _BATCH = PACKAGE / "batch"
 
 _MODEL, _PROXY, _SHIPPED, _INGRESS = ("model.py", "proxy.py", "shipped.py", "ingress.py")
-_TRANSFORMERS = "transformersengine.py"
+_TRANSFORMERS = "transformers_engine.py"
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """Of every file in a zip file, so that equal files are equal bytes; the first that the format has."""

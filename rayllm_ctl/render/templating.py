@@ -49,7 +49,7 @@ def environment(own: Path | None = None) -> Environment:
 def _bytecode_cache() -> BytecodeCache | None:
     """Compiled templates in the user's cache directory: compiling takes longer than all else that rendering does.
 
-    None where there is no home directory, and where the directory cannot be written or belongs to somebody else, whose
+    None if there is no home directory, and where the directory cannot be written or belongs to somebody else, whose
     code would be run.
     """
     import jinja2
@@ -92,7 +92,7 @@ def template_text(template: str, values: Mapping[str, Any], own: Path | None = N
 
 
 def fill(template: str, values: Mapping[str, Any], own: Path | None = None) -> Any:
-    """`template` with `values`, read back as data; None where nothing is laid out for these values."""
+    """`template` with `values`, read back as data; None if nothing is laid out for these values."""
     import yaml
 
     laid_out = environment(own).get_template(template).render(values)

@@ -1,7 +1,7 @@
-"""What the templates lay out: one tree of plain data, which as a file is the values of the Helm chart.
+"""What the templates lay out: one tree of plain data.
 
-A field has an effect: what no template reads does not belong here. Descriptions are those of the chart's README and of
-its schema; a field without one says enough by its name.
+A field has an effect: what no template reads does not belong here. Descriptions are those of docs/templates.md; a field
+without one says enough by its name.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Values:
     """All that the templates read."""
 
     name: Annotated[str, "Name of the service and of its objects."]
-    namespace: Annotated[str | None, "Namespace in the manifests; with null, Helm's."]
+    namespace: Annotated[str | None, "Namespace in the manifests; null: none is written."]
     labels: Annotated[Mapping[str, str], "Labels of every object."]
     runtime: Software
     mode: Annotated[Mode, "Ray Serve LLM on a RayService, or vLLM's own server on a RayCluster."]
@@ -138,7 +138,7 @@ class Values:
 
 
 def values_of(plan: Plan) -> Values:
-    """The values of a plan. Raises UserError where the plan does not run, UsageError where it has no image."""
+    """The values of a plan. Raises UserError if the plan does not run, UsageError if it has no image."""
     deployment = plan.deployment
     if deployment is None:
         why = "; ".join(reason.message for reason in plan.reasons) or "the planner gave no reason"

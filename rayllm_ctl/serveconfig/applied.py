@@ -18,13 +18,13 @@ FIELD: Final = "serveConfigV2"
 
 
 def config_text(rayservice: Mapping[str, Any]) -> str:
-    """The text of the configuration; empty where the object has none."""
+    """The text of the configuration; empty if the object has none."""
     spec = rayservice.get("spec")
     return str(spec.get(FIELD) or "") if isinstance(spec, Mapping) else ""
 
 
 def applied_config(rayservice: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The configuration, which must not be changed; empty where there is none.
+    """The configuration, which must not be changed; empty if there is none.
 
     UsageError with object, field and line for text that is not YAML, or not a mapping.
     """
@@ -34,7 +34,7 @@ def applied_config(rayservice: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def applied_config_if_readable(rayservice: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The same; None where it cannot be read, so that what it says is unknown."""
+    """The same; None if it cannot be read, so that what it says is unknown."""
     try:
         return applied_config(rayservice)
     except UsageError:

@@ -31,7 +31,7 @@ class Code:
 
 
 def read_code(*folders: Path) -> Code:
-    """The files of `folders` as one: not hidden ones, not caches. UsageError where a ConfigMap cannot hold them."""
+    """The files of `folders` as one: not hidden ones, not caches. UsageError if a ConfigMap cannot hold them."""
     files: dict[str, Path] = {}
     for folder in folders:
         for name, path in _files(folder).items():

@@ -203,7 +203,7 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 def bundles(model: FileModel) -> list[Mapping[str, float]]:
-    """The bundles of the placement group of a replica, as the file has them; empty where it leaves them to Ray."""
+    """The bundles of the placement group of a replica, as the file has them; empty if it leaves them to Ray."""
     placement = model.entry.config.get("placement_group_config") or {}
     each = placement.get("bundle_per_worker")
     if each is not None:

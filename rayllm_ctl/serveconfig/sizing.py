@@ -2,7 +2,7 @@
 
 Replicas without accelerators share a group; each accelerator type, each set of custom resources and each set of node
 labels that replicas ask for has one of its own. A group may have as many workers as there are replicas at most, so that
-all have a place however Ray distributes them; workers exist only while they are needed.
+all fit however Ray distributes them; workers exist only while they are needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What runs in the pods. It imports nothing of the rest of rayllm_ctl, and nothing of the rest imports it."""
+"""The code in the pods. It imports nothing of the rest of rayllm_ctl, and nothing of the rest imports it."""
 
 import os
 

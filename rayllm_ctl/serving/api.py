@@ -15,7 +15,7 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from rayllm_ctl.serving.erroranswers import ErrorAnswers
+from rayllm_ctl.serving.error_answers import ErrorAnswers
 from rayllm_ctl.serving.errors import LOST, EngineError, is_lost
 from rayllm_ctl.serving.gateway.errors import Rejected, error_body
 from rayllm_ctl.serving.gateway.http.upstream import UNAVAILABLE

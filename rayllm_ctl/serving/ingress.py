@@ -19,7 +19,7 @@ from ray.llm._internal.serve.core.configs.openai_api_models import ErrorResponse
 from ray.serve.deployment import Application
 from ray.serve.llm import ingress as llm
 
-from rayllm_ctl.serving import logs, rayrouter, retries
+from rayllm_ctl.serving import logs, ray_router, retries
 from rayllm_ctl.serving.api import api
 from rayllm_ctl.serving.configurator import Configurator
 from rayllm_ctl.serving.errors import EngineError, cannot_follow, check_event, constrained_by, has_ended, is_lost
@@ -29,10 +29,10 @@ from rayllm_ctl.serving.gateway.body.engines import of_engine
 from rayllm_ctl.serving.gateway.middleware import Gateway
 from rayllm_ctl.serving.gateway.reader import fields
 from rayllm_ctl.serving.gateway.settings import Model
-from rayllm_ctl.serving.gateway.userconfig import read_gateway, read_models
-from rayllm_ctl.serving.raymetrics import RayMetrics
+from rayllm_ctl.serving.gateway.user_config import read_gateway, read_models
+from rayllm_ctl.serving.ray_metrics import RayMetrics
 from rayllm_ctl.serving.routes import RETRY_SECONDS, Routes
-from rayllm_ctl.serving.serveload import Report, ServeLoad
+from rayllm_ctl.serving.serve_load import Report, ServeLoad
 from rayllm_ctl.serving.spread import wait_for_nodes
 
 logger = logging.getLogger("rayllm.gateway")
@@ -117,7 +117,7 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
         if raw_request is not None:
             check_model(raw_request.scope, name)
         model, handle = self._routes.model(name), self._routes.handle(name)
-        sent = rayrouter.Call(handle, raw_request.scope.get(TAKEN) if raw_request is not None else None)
+        sent = ray_router.Call(handle, raw_request.scope.get(TAKEN) if raw_request is not None else None)
 
         def call() -> AsyncGenerator[Any, None]:
             asks = _Request(name, sent)
@@ -136,7 +136,7 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
             if raw_request is not None and (note := raw_request.scope.get(RETRIED)):
                 note()
 
-        return retries.answers(call, lost, lambda: rayrouter.replicas(handle), retried)
+        return retries.answers(call, lost, lambda: ray_router.replicas(handle), retried)
 
     async def _of_transformers(
         self, answers: AsyncGenerator[Any, None], endpoint: Endpoint | None, raw_request: Any
@@ -159,13 +159,13 @@ class OpenAiIngress(llm.OpenAiIngress):  # type: ignore[misc]
 class _Request:
     """What Ray's `_get_response` asks of an ingress, for one request."""
 
-    def __init__(self, name: str, call: rayrouter.Call) -> None:
+    def __init__(self, name: str, call: ray_router.Call) -> None:
         self._name, self._call = name, call
 
     async def _get_model_id(self, _: str | None) -> str:
         return self._name
 
-    def _get_configured_serve_handle(self, _: str) -> rayrouter.Call:
+    def _get_configured_serve_handle(self, _: str) -> ray_router.Call:
         return self._call
 
 
@@ -188,7 +188,7 @@ async def _of_vllm(answers: AsyncGenerator[Any, None], constraint: str | None) -
 async def _handle(deployment: str, application: str) -> Any:
     """A handle whose router runs on this event loop. KeyError if there is no such deployment."""
     handle = await asyncio.to_thread(serve.get_deployment_handle, deployment, app_name=application)
-    rayrouter.run_here(handle)
+    ray_router.run_here(handle)
     return handle
 
 

@@ -17,7 +17,7 @@ def build(args: dict[str, Any]) -> Application:
     Serve's builders take exactly one parameter.
     """
     if "transformers" in args:
-        from rayllm_ctl.serving import transformersengine
+        from rayllm_ctl.serving import transformers_engine
 
-        return transformersengine.build(args)
+        return transformers_engine.build(args)
     return build_llm_deployment(LLMConfig(**with_adapters(args)))

@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from rayllm_ctl.serving.gateway.http.expect import Held, announced, expects_continue
-from rayllm_ctl.serving.gateway.http.requestid import request_id
+from rayllm_ctl.serving.gateway.http.request_id import request_id
 
 if TYPE_CHECKING:
     from rayllm_ctl.serving.gateway.application import App

@@ -1,4 +1,4 @@
-"""What becomes of a request whose replica is lost: it goes to another one, once, if nothing has been answered yet.
+"""Retries: a request whose replica is lost goes to another one, once, if nothing has been answered yet.
 
 Serve's router itself sends a request again that no replica had accepted, for as long as it takes, and forgets replicas
 whose actor has died (ray/serve/_private/router.py 2.60). So a request that is lost here was being processed. It may

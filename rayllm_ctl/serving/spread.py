@@ -23,7 +23,7 @@ def wait_for_nodes() -> None:
     """Wait until all workers of the ingress have the code of this process, as long as kubelets may take.
 
     Serve ends a replica of the ingress before it starts the one with other code, which would wait for its node while
-    nothing answers. Called where the application is built: replicas that run serve until that has succeeded.
+    nothing answers. Called where the application is built: running replicas serve until that has succeeded.
     """
     if not os.environ.get(VARIABLE):
         return

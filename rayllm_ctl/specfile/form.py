@@ -21,7 +21,7 @@ class Field(NamedTuple):
 
     name: that of the dataclass. kind: its type without None. nullable: may be null. required: has no default.
     unit and wrapped: how the file writes the value, if not as it is. description: for editors, may be empty.
-    default: the value of a field that is not given, None where that is unset, a section or empty. instead: names of the
+    default: the value of a field that is not given, None if that is unset, a section or empty. instead: names of the
     fields in place of which it stands.
     """
 

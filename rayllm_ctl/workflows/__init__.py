@@ -1,1 +1,1 @@
-"""One use case per command, without flags; each yields events."""
+"""One use case per command; each yields events."""

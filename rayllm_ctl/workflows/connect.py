@@ -16,7 +16,7 @@ def connect(
 ) -> Cluster:
     """The cluster of `kubeconfig` and `context` (None: as the environment says). request_timeout in seconds.
 
-    notify: called with a line for the user while a credential plugin is slow. Raises UserError where the kubeconfig
+    notify: called with a line for the user while a credential plugin is slow. Raises UserError if the kubeconfig
     cannot be used.
     """
     return connect_to(kubeconfig, context, request_timeout=request_timeout, notify=notify)

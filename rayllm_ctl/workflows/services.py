@@ -1,4 +1,4 @@
-"""The service of a name: its kind, and what a command reads of it once."""
+"""Look up a service by name: its kind, and the facts that a command reads once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ServiceRef:
-    """A service as the cluster has it, read once for all that a command does.
+    """A service in the cluster, read once per command.
 
-    item: its object, None: there is none. permissions: what the user may do in the namespace. kuberay: the version of
+    item: its object, if it exists. permissions: what the user may do in the namespace. kuberay: the version of
     the operator, empty: unknown. around: by kind, the operator's Deployments and the namespace, as far as they were
     read. checks: of KubeRay and the namespace.
     """
@@ -66,9 +66,9 @@ def read_service_ref(
     cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, needed: Sequence[Right],
     item: dict[str, Any] | None = None,
 ) -> ServiceRef:  # fmt: skip
-    """The service `name` of a kind. item: its object, where it has just been read.
+    """The service `name` of a kind. item: its object, if it has just been read.
 
-    Raises UserError where the cluster cannot take it, or the user lacks a right that is needed; see preflight.
+    Raises UserError if the cluster cannot run it, or the user lacks a required right; see preflight.
     """
     found = preflight(cluster, kind.name, name, namespace, needed, existing=item)
     return ServiceRef(
@@ -85,8 +85,8 @@ def read_live_service_ref(
     activities: what the command does. declared: the rights that it needs in place of those of its activities where an
     LLMService declares the service; None: the same.
 
-    Raises NotFoundError, with the nearest name, if there is no such service, and ClusterError where the user lacks a
-    right that is needed.
+    Raises NotFoundError, with the nearest name, if there is no such service, and ClusterError if the user lacks a right
+    that is needed.
     """
     kind, item = require_service(cluster, name, namespace, RAY_SERVICE.rights_for(activities[0]))
     service = ServiceRef(cluster, kind, name, namespace, item, Permissions(cluster, namespace))
@@ -119,8 +119,8 @@ def require_service(cluster: Cluster, name: str, namespace: str, rights: Rights)
 def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, dict[str, Any] | None]:
     """The kind of the service `name`, the first whose object of that name is a service, and that object.
 
-    Without an object, pods tell of a RayCluster that was deleted: they outlive it. What is not there at all counts as a
-    RayService, the kind of which most services are. Raises ForbiddenError where RayServices cannot be read and there is
+    Without an object, pods indicate a deleted RayCluster: they outlive it. A service that does not exist counts as a
+    RayService, the most common kind. Raises ForbiddenError if RayServices cannot be read and there is
     no RayCluster of the name.
     """
     unread: ForbiddenError | None = None
@@ -137,7 +137,7 @@ def find_service(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadK
     try:
         pods = cluster.list("Pod", namespace, label_selector=kuberay.part_of([name]))
     except ForbiddenError:
-        pods = []  # nobody who needs them continues without the right to list them
+        pods = []  # callers that need pods require the right to list them
     return RAY_CLUSTER if pods else RAY_SERVICE, None
 
 
@@ -147,14 +147,14 @@ def kind_in(snapshot: Snapshot, name: str, namespace: str) -> WorkloadKind:
         found = snapshot.find(kind.name, name, namespace)
         if found is not None and kind.is_service(found):
             return kind
-    # Of several that it may be, one of which it is not known.
+    # The kind is unknown if one of several cannot be read.
     return next((kind for kind in WORKLOADS.values() if kind.name in snapshot.unread), RAY_SERVICE)
 
 
 def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Iterator[Checked]:
-    """Raise UserError where the name of a service to be applied is that of an object of another kind.
+    """Raise UserError if an object of another kind has the name of a service to be applied.
 
-    KubeRay gives the Services of both the same names. A check of what could not be read.
+    KubeRay gives the Services of both the same names. Returns a check for what could not be read.
     """
     for other in WORKLOADS.values():
         if other is kind:

@@ -52,7 +52,7 @@ def test_kinds_that_are_read_again_take_effect_at_once(kind: str) -> None:
 def test_what_the_controller_of_another_kind_does_is_unknown(kind: str) -> None:
     found = explain_object(item(kind, spec={"a": 1}), item(kind, spec={"a": 2}), Running())
     assert [one.effect for one in found.changes] == ["unknown"]
-    assert found.consequences[0].message == f"what the controller of {kind} does is not known"
+    assert found.consequences[0].message == f"the behavior of the controller of {kind} is unknown"
     labelled = {**item(kind), "metadata": {"name": "a", "labels": {"b": "c"}}}
     assert [one.effect for one in explain_object(item(kind), labelled, Running()).changes] == ["in-place"]
 
@@ -87,17 +87,17 @@ def service(port: int = 80, **spec: Any) -> dict[str, Any]:
         (service(80), service(81), True, "port 80"),
         (service(), service(ports=[{"port": 80}, {"port": 81}]), False, "at once"),
         (service(), service(ports=[{"port": 80, "targetPort": 9}]), True, "80 (to 9)"),
-        (service(type="LoadBalancer"), service(), True, "as a LoadBalancer"),
-        (service(), service(type="ExternalName", externalName="b.example"), True, "as a ClusterIP"),
+        (service(type="LoadBalancer"), service(), True, "its LoadBalancer addresses"),
+        (service(), service(type="ExternalName", externalName="b.example"), True, "its ClusterIP addresses"),
         (ingress({"/": "a"}), ingress({"/": "b"}), True, "requests to a.example/ go to another Service"),
-        (ingress({"/": "a", "/x": "a"}), ingress({"/": "a"}), True, "nothing answers at a.example/x"),
+        (ingress({"/": "a", "/x": "a"}), ingress({"/": "a"}), True, "a.example/x stops working"),
         (ingress({"/": "a"}), ingress({"/": "a", "/x": "b"}), False, "at once"),
         (ingress({}, ingressClassName="a"), ingress({}, ingressClassName="b"), True, "another controller"),
         (route(rule("/", "a")), route(rule("/", "b")), True, "another Service"),
-        (route(rule("/", "a")), route(rule("/", "a", weight=0)), True, "nothing answers at /"),
+        (route(rule("/", "a")), route(rule("/", "a", weight=0)), True, "/ stops working"),
         (route(rule("/", "a", weight=9)), route(rule("/", "a", "b", weight=1)), False, "at once"),
-        (route(parentRefs=[{"name": "a"}]), route(parentRefs=[{"name": "b"}]), True, "taken from a Gateway"),
-        (route(hostnames=["a", "b"]), route(hostnames=["b"]), True, "nothing answers at a any more"),
+        (route(parentRefs=[{"name": "a"}]), route(parentRefs=[{"name": "b"}]), True, "removed from a Gateway"),
+        (route(hostnames=["a", "b"]), route(hostnames=["b"]), True, "a stops working"),
         (route(hostnames=["a"]), route(), False, "at once"),
     ],
 )  # fmt: skip
@@ -167,7 +167,7 @@ def test_what_the_api_server_rejects_changes_nothing(before: Any, after: Any, wo
     (only,) = found.consequences
     assert {one.effect for one in found.changes} == {only.effect} == {"rejected"}
     assert (words in only.message, only.outage) == (True, False)
-    assert only.hints[0].startswith(f"a {after['kind']} with a new name")
+    assert only.hints[0].startswith(f"create a {after['kind']} with a new name")
 
 
 def test_what_an_immutable_object_may_change_is_taken() -> None:

@@ -23,7 +23,7 @@ def job(**spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "value", "effect", "words"),
     [
-        (("entrypoint",), "python b.py", "not-rolled-out", "KubeRay ignores the change of a job that was submitted"),
+        (("entrypoint",), "python b.py", "not-rolled-out", "KubeRay ignores the change of a submitted job"),
         (("rayClusterSpec", "rayVersion"), "2.61.0", "not-rolled-out", "KubeRay ignores"),
         (("runtimeEnvYAML",), "env_vars: {A: '1'}", "not-rolled-out", "KubeRay ignores"),
         (("rayClusterSpec", "workerGroupSpecs", 0, "maxReplicas"), 9, "not-rolled-out", "KubeRay ignores"),
@@ -60,7 +60,7 @@ def test_a_config_map_that_its_pods_mount_is_named() -> None:
         return found
 
     (only,) = explain_rayjob(mounting("batch-settings-1"), mounting("batch-settings-2"), Running()).consequences
-    assert "keep mounting ConfigMap batch-settings-1" in only.message
+    assert "still mount ConfigMap batch-settings-1" in only.message
     assert "batch-settings-2" not in only.message
 
 

@@ -224,7 +224,7 @@ def test_what_is_missing_is_no_failure() -> None:
 def test_what_does_not_serve_is_not_said_to_serve(clusters: tuple[str, ...]) -> None:
     running = Running(kuberay="1.6.2", clusters=clusters, serves=False)
     said = messages(spec_change(*BOX, "image", value="ray:2", running=running))
-    assert "KubeRay starts another RayCluster in place of qwen-aaaaa, which does not serve" in said
+    assert "KubeRay replaces qwen-aaaaa, which does not serve, with another RayCluster" in said
     assert "serves until" not in said
 
 

@@ -102,12 +102,12 @@ def restart_of(running: Running, *path: str | int, value: Any = 1) -> Consequenc
 @pytest.mark.parametrize(
     ("replicas", "outage", "words"),
     [
-        (1, True, f"{MODEL} (1 replica), OpenAiIngress (1 replica); {MODEL} does not answer for about 40 s"),
+        (1, True, f"{MODEL} (1 replica), OpenAiIngress (1 replica); {MODEL} is unavailable for about 40 s"),
         (2, False, f"{MODEL} (2 replicas, 1 at a time), OpenAiIngress (2 replicas, 1 at a time); "
-                   "the others answer meanwhile, about 80 s in total"),
+                   "the others keep answering, about 80 s in total"),
         (11, False, f"{MODEL} (11 replicas, 2 at a time), OpenAiIngress (11 replicas, 2 at a time); "
-                    "the others answer meanwhile, about 4 min in total"),
-        (0, False, "no replica runs now"),
+                    "the others keep answering, about 4 min in total"),
+        (0, False, "there are no running replicas"),
     ],
 )  # fmt: skip
 def test_how_replicas_restart(replicas: int, outage: bool, words: str) -> None:
@@ -128,7 +128,7 @@ def test_replicas_that_could_not_be_counted_may_be_one() -> None:
     assert found.outage
     assert found.message.endswith(
         f"{MODEL}, OpenAiIngress; how many of them run is unknown: no answer within 8 s; a deployment with one replica "
-        "does not answer for about 40 s"
+        "is unavailable for about 40 s"
     )
     assert found.hints == ("rayllm-ctl status qwen",)
     for one in (one for side in (old, new) for one in side["applications"][0]["deployments"]):
@@ -140,7 +140,7 @@ def test_replicas_that_could_not_be_counted_may_be_one() -> None:
 def test_without_a_cluster_the_fewest_replicas_are_assumed() -> None:
     found = restart_of(Running())
     assert found.outage
-    assert found.message.endswith(f"{MODEL} does not answer until the new one is ready")
+    assert found.message.endswith(f"{MODEL} is unavailable until the new one is ready")
 
 
 def test_a_changed_deployment_restarts_alone() -> None:
@@ -168,7 +168,7 @@ def test_a_model_of_another_name_replaces_the_deployment() -> None:
 
     _, consequences = judge(rename)
     assert [one.outage for one in consequences] == [True, True]
-    assert f"deployment LLMServer:small takes the place of {MODEL}" in consequences[1].message
+    assert f"deployment LLMServer:small replaces {MODEL}" in consequences[1].message
 
 
 def test_the_file_without_a_list_of_applications_is_no_failure() -> None:
@@ -207,7 +207,7 @@ def longer_context(config: dict[str, Any]) -> dict[str, Any]:
         ({"num_replicas": 1}, True, "LLMServer:org--a_b (1 replica)"),
         ({"num_replicas": "auto"}, True, "LLMServer:org--a_b (1 replica)"),
         ({}, True, "LLMServer:org--a_b (1 replica)"),
-        ({"autoscaling_config": {"min_replicas": 2, "max_replicas": 4}}, True, "OpenAiIngress does not answer"),
+        ({"autoscaling_config": {"min_replicas": 2, "max_replicas": 4}}, True, "OpenAiIngress is unavailable"),
         ({"name": "chat", "num_replicas": 1}, True, "LLMServer:chat (1 replica)"),
     ],
 )
@@ -259,9 +259,9 @@ def test_every_builder_of_ray_is_recognised(builder: str, keys: tuple[str, ...],
 @pytest.mark.parametrize(
     ("deployments", "words"),
     [
-        ([{"name": "A"}], "A (number of replicas unknown); A may not answer"),
-        ([], "it may not answer until new replicas are ready"),
-        ([{"name": "A", "autoscaling_config": {"min_replicas": 0}}], "A does not answer"),
+        ([{"name": "A"}], "A (number of replicas unknown); A may be unavailable"),
+        ([], "it may be unavailable until new replicas are ready"),
+        ([{"name": "A", "autoscaling_config": {"min_replicas": 0}}], "A is unavailable"),
     ],
 )
 def test_an_unknown_number_of_replicas_may_be_one(deployments: list[Any], words: str) -> None:

@@ -26,6 +26,7 @@ OF_OTHER_PROGRAMS = frozenset(
         # helm, the KubeRay operator, ray, vLLM, redis-cli, pip, wget
         "--address", "--create-namespace", "--repo", "--feature-gates", "--watch-namespace", "--max-worker-port",
         "--min-worker-port", "--kv-cache-memory-bytes", "--pattern", "--scan", "--no-cache-dir",
+        "--no-deps", "--python", "--wheel-dir", "--without-pip",
         "--spider",
         # of every command, and of what runs in the pods
         "--help", "--settings", "--no",

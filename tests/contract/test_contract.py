@@ -43,7 +43,7 @@ NAMES = {id(ONE_MODEL): "one model", id(BATCH): "batch", id(INGRESS): "ingress",
 def loaded(feature: RayFeature) -> list[str]:
     """The modules of ours that Ray loads for a feature. An engine's own modules are followed where it is asked for."""
     roots = tuple(f"{name.replace('.', '/')}.py" for name in feature.loaded)
-    engine = "transformersengine.py"
+    engine = "transformers_engine.py"
     return sorted(closure(roots, without=() if engine in roots else (engine,)))
 
 

@@ -60,7 +60,7 @@ TYPES: Final[Mapping[str, Mapping[str, str | tuple[str, ...]]]] = {
         "def __serve_build_asgi_app__": "ray.serve._private.replica.SERVE_BUILD_ASGI_APP_METHOD",
         "def reconfigure": "ray.serve._private.constants.RECONFIGURE_METHOD",
     },
-    "rayrouter.py": {
+    "ray_router.py": {
         "handle._router": "ray.serve._private.router.CurrentLoopRouter()",
         "router": "ray.serve._private.router.AsyncioRouter()",
         "metrics": "ray.serve._private.router.RouterMetricsManager()",
@@ -73,7 +73,7 @@ TYPES: Final[Mapping[str, Mapping[str, str | tuple[str, ...]]]] = {
         "result.to_object_ref_gen()._generator_ref.task_id()": "ray.includes.unique_ids.TaskID()",
     },
     "routes.py": {"handle": _HANDLE},
-    "serveload.py": {
+    "serve_load.py": {
         "self._ingress": _HANDLE,
         "ingress": _HANDLE,
         "answers": "ray.serve.handle.DeploymentBroadcastResponse()",
@@ -103,7 +103,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
         "vLLMEngineStage": f"{_ENGINE_STAGE}.vLLMEngineStage",
     },
     "logs.py": {"serve_access_log": "ray.serve._private.constants#serve_access_log"},
-    "transformersengine.py": {
+    "transformers_engine.py": {
         "placement_group_bundles": "ray.llm._internal.serve.core.server.llm_server#placement_group_bundles",
         "placement_group_strategy": "ray.llm._internal.serve.core.server.llm_server#placement_group_strategy",
         "ray_actor_options": "ray.llm._internal.serve.core.server.llm_server#ray_actor_options",

@@ -1,24 +1,37 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
-from rayllm_ctl.cluster.api.watch import Change
-from rayllm_ctl.controller.caches import Caches
+from rayllm_ctl.cluster.api.watch import Change, as_followed
+from rayllm_ctl.controller.caches import SUBSCRIPTIONS, Caches
 from rayllm_ctl.controller.service import ServiceReconciler
 from rayllm_ctl.controller.types import Key
-from rayllm_ctl.model.kube.api_kinds import APPLIED
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.specfile.crd.status import SERVICE_STATUS
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig, serving
 
-SEEN = ("LLMService", "BatchJob", "RayService", "RayCluster", "Pod", "EndpointSlice", "ControllerRevision", *APPLIED)
-"""Kinds that the caches hold."""
+
+def unknown_fields(value: Any, schema: Mapping[str, Any], path: str = "status") -> list[str]:
+    """The fields of a status that its schema does not have."""
+    if isinstance(value, list):
+        return [one for item in value for one in unknown_fields(item, schema["items"], f"{path}[]")]
+    if not isinstance(value, Mapping):
+        return []
+    found = [f"{path}.{key}" for key in value if key not in schema["properties"]]
+    known = [key for key in value if key in schema["properties"]]
+    return found + [
+        one for key in known for one in unknown_fields(value[key], schema["properties"][key], f"{path}.{key}")
+    ]
 
 
 class Controlled:
@@ -37,14 +50,14 @@ class Controlled:
 
     def look(self) -> None:
         """What the watches would tell."""
-        for kind in dict.fromkeys(SEEN):
-            listed = [item for (name, _, _), item in self.api._objects.items() if name == kind]
-            self.caches.take(Change("ADDED", item) for item in listed)
+        for one in SUBSCRIPTIONS:
+            listed = [item for (name, _, _), item in self.api._objects.items() if name == one.kind]
+            self.caches.take(Change("ADDED", as_followed(copy.deepcopy(item), one)) for item in listed)
         known = {item["metadata"]["uid"] for item in self.api._objects.values()}
         gone = [uid for uid in self.caches._places if uid not in known]
         for uid in gone:
             key, child = self.caches._places[uid]
-            self.caches.take([Change("DELETED", self.caches._objects[key][child])])
+            self.caches.take([Change("DELETED", json.loads(self.caches._objects[key][child]))])
 
     def step(self, name: str = "tiny") -> float | None:
         self.look()
@@ -64,6 +77,7 @@ class Controlled:
 
     def status(self, name: str = "tiny") -> dict[str, Any]:
         found: dict[str, Any] = self.api.stored("LLMService", name)["status"]
+        assert unknown_fields(found, SERVICE_STATUS) == [], "the API server drops what the CRD does not have"
         return found
 
     def condition(self, type_: str, name: str = "tiny") -> tuple[str, str, str]:
@@ -92,6 +106,13 @@ def cluster(api: FakeAPI, tmp_path: Path) -> Cluster:
 
 @pytest.fixture
 def controlled(tmp_path: Path) -> Iterator[Controlled]:
+    with controlled_in(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def controlled_in(folder: Path) -> Iterator[Controlled]:
+    """KubeRay, and a node with eight L4; the kubeconfig is in `folder`."""
     with serving() as api:
         fakekuberay.operator(api)
         node = api.stored("Node", "n1", "")
@@ -102,4 +123,4 @@ def controlled(tmp_path: Path) -> Iterator[Controlled]:
             metadata={"name": "n1", "labels": labels},
             status={**node["status"], "allocatable": allocatable},
         )
-        yield Controlled(api, connect(str(kubeconfig(tmp_path / "kubeconfig", api.url)), request_timeout=5))
+        yield Controlled(api, connect(str(kubeconfig(folder / "kubeconfig", api.url)), request_timeout=5))

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from rayllm_ctl.cluster.api.errors import ServerFailingError
 from rayllm_ctl.controller.batch import BatchReconciler
 from rayllm_ctl.controller.types import Key
+from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
-from tests.controller.conftest import Controlled
+from rayllm_ctl.specfile.crd.status import BATCH_STATUS
+from tests.cluster.fakeapi import status
+from tests.controller.conftest import Controlled, unknown_fields
 
 KEY = Key("BatchJob", "llm", "haikus")
 
@@ -31,9 +37,10 @@ def _step(controlled: Controlled) -> float | None:
 
 
 def _condition(controlled: Controlled, type_: str) -> tuple[str, str]:
-    status = controlled.api.stored("BatchJob", "haikus")["status"]
-    found = next(one for one in status["conditions"] if one["type"] == type_)
-    return found["status"], found["reason"]
+    found = controlled.api.stored("BatchJob", "haikus")["status"]
+    assert unknown_fields(found, BATCH_STATUS) == []
+    condition = next(one for one in found["conditions"] if one["type"] == type_)
+    return condition["status"], condition["reason"]
 
 
 def _end(controlled: Controlled) -> None:
@@ -76,3 +83,24 @@ def test_a_spec_that_is_not_valid_is_stalled(controlled: Controlled) -> None:
     assert _step(controlled) is None
     assert _condition(controlled, "Stalled") == ("True", "InvalidSpec")
     assert controlled.api.names("RayJob") == []
+
+
+def test_a_request_that_fails_is_no_fault_of_the_spec(controlled: Controlled) -> None:
+    _put(controlled)
+    controlled.api.answer("GET", "/deployments$", status(503, "the server is starting"), times=1)
+    with pytest.raises(ServerFailingError):
+        _step(controlled)
+    _step(controlled)
+    assert _condition(controlled, "Applied") == ("True", "Applied")
+
+
+def test_what_admission_rejects_is_in_the_status_until_it_is_taken(controlled: Controlled) -> None:
+    _put(controlled)
+    controlled.api.answer("PATCH", "/rayjobs/haikus$", status(403, "exceeded quota: team", "Forbidden"), times=1)
+    with pytest.raises(UserError):
+        _step(controlled)
+    assert _condition(controlled, "Applied") == ("False", "Rejected")
+    assert _condition(controlled, "Stalled") == ("True", "Rejected")
+    _step(controlled)
+    assert _condition(controlled, "Applied") == ("True", "Applied")
+    assert _condition(controlled, "Stalled")[0] == "False"

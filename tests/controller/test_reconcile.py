@@ -22,7 +22,7 @@ def test_a_new_service_is_committed_applied_and_ready(controlled: Controlled) ->
     controlled.run()
     controlled.step()
     assert controlled.condition("Ready")[0] == "True"
-    assert controlled.status()["summary"] == "1/1"
+    assert controlled.status()["replicasText"] == "1/1"
     assert controlled.status()["url"] == "http://tiny-serve-svc.llm:8000/v1"
 
 
@@ -86,7 +86,7 @@ def test_a_change_that_stops_the_service_waits_for_consent(controlled: Controlle
     controlled.step()
     assert [one for one in controlled.writes() if "/status" not in one] == []
     assert controlled.condition("Upgrading")[:2] == ("False", "NeedsConsent")
-    assert "does not answer for" in controlled.condition("Upgrading")[2]
+    assert "unavailable for" in controlled.condition("Upgrading")[2]
     assert controlled.condition("Stalled")[:2] == ("True", "NeedsConsent")
     assert controlled.condition("Ready")[0] == "True"
     generation = controlled.api.stored("LLMService", "tiny")["metadata"]["generation"]
@@ -210,3 +210,18 @@ def test_suspending_applies_no_new_revision(controlled: Controlled) -> None:
     controlled.step()
     assert "suspend" not in controlled.api.stored("RayService", "tiny")["spec"]["rayClusterConfig"]
     assert controlled.api.names("ControllerRevision") == ["tiny-1"]
+
+
+def test_a_change_of_another_client_is_answered_once(controlled: Controlled) -> None:
+    _ready(controlled)
+    child = controlled.api.stored("RayService", "tiny")
+    records = [{**one, "time": "2026-11-21T09:00:00Z"} for one in child["metadata"]["managedFields"]]
+    other = {"manager": "somebody", "operation": "Update", "time": "2026-11-21T10:00:00Z", "fieldsV1": {}}
+    metadata = {**child["metadata"], "managedFields": [*records, other], "annotations": {"note": "x"}}
+    controlled.api.put(**{**child, "metadata": metadata})
+    controlled.step()
+    sent = [one for one in controlled.writes() if one.startswith("PATCH") and one.endswith("/rayservices/tiny")]
+    assert len(sent) == 1
+    controlled.run()
+    controlled.step()
+    assert [one for one in controlled.writes() if "/status" not in one] == []

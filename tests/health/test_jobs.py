@@ -82,12 +82,12 @@ def test_figures_of_a_job_that_runs() -> None:
     assert read("second-attempt").attempt == 2
 
 
-def test_only_a_job_that_does_nothing_is_hopeless() -> None:
+def test_only_a_job_that_does_nothing_is_terminal_cause() -> None:
     stuck = read("submitter-image-not-found")
-    assert stuck.hopeless is not None
+    assert stuck.terminal_cause is not None
     running = read("running")
-    assert dataclasses.replace(running, causes=stuck.causes).hopeless is None
-    assert read("waits-for-gpus").hopeless is None
+    assert dataclasses.replace(running, causes=stuck.causes).terminal_cause is None
+    assert read("waits-for-gpus").terminal_cause is None
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,9 @@ def test_configurations_of_models_that_cannot_be_looked_up(tmp_path: Path) -> No
     unknown = ModelEntry("my/own", accelerator=Accelerator(gpu="L4"), engine=ModelEngine(max_model_len=4096))
     service = replace(SERVICE, models=(LARGE, unknown))
     with pytest.raises(UsageError, match=r"has no folder of any of the models \(large, own\)"):
-        make_plan(service, FactSources(tmp_path, offline=True))
+        make_plan(service, FactSources(model_config=tmp_path, offline=True))
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "config.json").write_text(json.dumps(CONFIG))
-    plan = make_plan(service, FactSources(tmp_path, offline=True))
+    plan = make_plan(service, FactSources(model_config=tmp_path, offline=True))
     assert plan.each["own"].facts_source.startswith(str(tmp_path))
     assert plan.each["large"].facts_source.startswith("catalog")

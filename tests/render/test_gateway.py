@@ -26,7 +26,7 @@ from rayllm_ctl.planner.deployment.gateway import gateway_config
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
 from rayllm_ctl.render.servingcode import PACKAGE, batch_files, files, requirements
-from rayllm_ctl.serving.gateway.userconfig import read_gateway
+from rayllm_ctl.serving.gateway.user_config import read_gateway
 from rayllm_ctl.specfile import load_file
 from rayllm_ctl.workflows.plan.image import image_recipe
 from rayllm_ctl.workflows.plan.model import make_plan
@@ -180,7 +180,7 @@ def test_diff_says_what_changes_restart() -> None:
         ("gateway.queue", "in-place"),
     }
     [consequence] = found.consequences
-    assert consequence.message.endswith("takes it up in place: no replica restarts")
+    assert consequence.message.endswith("applies it in place: no replica restarts")
     other = json.loads(json.dumps(before).replace("chat-serving-", "chat-serving-1"))
     found = explain_rayservice(before, other, Running())
     assert {(change.field, change.effect) for change in found.changes} == {
@@ -188,7 +188,7 @@ def test_diff_says_what_changes_restart() -> None:
     }
     [consequence] = found.consequences
     assert consequence.effect == "new-cluster"
-    assert "The code of models and proxies is another one" in consequence.message
+    assert "The code of models and proxies changes to that of this version" in consequence.message
 
 
 def test_other_code_of_the_ingress_restarts_its_replicas_alone() -> None:

@@ -26,14 +26,19 @@ FLUX = {"Healthy": "Current", "Suspended": "Current", "Degraded": "Failed", "Pro
 
 
 def argo(item: dict[str, Any]) -> str:
-    """The state that health.lua returns, with the libraries that Argo CD leaves to a script: base and table."""
+    """The state that health.lua returns."""
+    return argo_result(item)[0]
+
+
+def argo_result(item: dict[str, Any]) -> tuple[str, str]:
+    """State and message that health.lua returns, with the libraries that Argo CD leaves to a script: base and table."""
     lua = lupa.lua51.LuaRuntime(register_eval=False, unpack_returned_tuples=True)
     keep = "{table=1, _G=1, ipairs=1, pairs=1, next=1, type=1, tostring=1, tonumber=1, error=1, assert=1}"
     lua.execute(f"local keep = {keep}; for name in pairs(_G) do if not keep[name] then _G[name] = nil end end")
     lua.globals()["obj"] = _table(lua, item)
     found = lua.execute((GITOPS / "argocd" / item["kind"] / "health.lua").read_text(encoding="utf-8"))
     assert found["message"], f"{item['kind']} {found['status']} without a message"
-    return str(found["status"])
+    return str(found["status"]), str(found["message"])
 
 
 def _table(lua: Any, value: Any) -> Any:
@@ -250,9 +255,10 @@ def test_single_changes(base: dict[str, Any], changes: dict[str, Any], state: st
 
 
 def test_the_config_map_of_argo_cd_has_the_scripts(request: pytest.FixtureRequest) -> None:
+    groups = {"RayService": "ray.io", "RayCluster": "ray.io", "LLMService": "rayllm.io", "BatchJob": "rayllm.io"}
     data = {
-        f"resource.customizations.health.ray.io_{kind}": (GITOPS / "argocd" / kind / "health.lua").read_text("utf-8")
-        for kind in KINDS
+        f"resource.customizations.health.{group}_{kind}": (GITOPS / "argocd" / kind / "health.lua").read_text("utf-8")
+        for kind, group in groups.items()
     }
     labels = {"app.kubernetes.io/name": "argocd-cm", "app.kubernetes.io/part-of": "argocd"}
     metadata = {"name": "argocd-cm", "namespace": "argocd", "labels": labels}

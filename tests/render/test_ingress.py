@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import jsonschema_rs
 import yaml
 
 from rayllm_ctl.catalog.releases import resolve_release
@@ -18,9 +17,7 @@ from rayllm_ctl.model.spec.service import Engine, LLMService, Model, Replicas
 from rayllm_ctl.planner.deployment.deployment import with_deployment
 from rayllm_ctl.planner.deployment.gateway import gateway_config
 from rayllm_ctl.render import render
-from rayllm_ctl.render.helm.values import helm_values
 from rayllm_ctl.serveconfig.check import read_serve_config
-from scripts.helmchart import form
 from tests.render.plans import H100, plan
 
 SERVICE = LLMService("chat", Model("Qwen/Qwen3-32B"), replicas=Replicas(min=0, max=3))
@@ -85,14 +82,6 @@ def test_a_change_of_the_model_does_not_restart_the_ingress() -> None:
     (restart,) = (one for one in found.consequences if one.effect == "restart")
     assert "chat-qwen3-32b" in restart.message
     assert "OpenAiIngress" not in restart.message
-
-
-def test_the_chart_takes_its_values() -> None:
-    values = helm_values(with_gateway(GATEWAY))
-    jsonschema_rs.validator_for(form.schema()).validate(values)
-    assert values["serve"] is None
-    assert [one["name"] for one in values["models"]] == ["qwen3-32b"]
-    assert values["gateway"] == SETTINGS
 
 
 def test_one_model_without_a_gateway_has_one_application() -> None:

@@ -11,7 +11,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.patches import Patch, PatchTarget, patch_problems
 from rayllm_ctl.model.spec.pod_options import PodOptions, Pods
 from rayllm_ctl.render import render
-from rayllm_ctl.render.helm.go_form import go_text
+from rayllm_ctl.render.go_form import go_text
 from rayllm_ctl.render.patches import patched
 from rayllm_ctl.render.schema import schema_problems
 from tests.render.drawn import for_planned

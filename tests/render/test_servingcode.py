@@ -118,7 +118,7 @@ def test_a_comment_or_docstring_changes_no_digest(monkeypatch: pytest.MonkeyPatc
         ("proxy.py", True, False),
         ("model.py", True, False),
         ("generation/batcher.py", False, False),
-        ("gateway/http/requestid.py", True, True),
+        ("gateway/http/request_id.py", True, True),
     ],
 )
 def test_what_another_module_replaces(
@@ -146,7 +146,7 @@ def test_the_parts_are_complete() -> None:
     inside = {name.removeprefix("rayllm_ctl/serving/") for name in servingcode.ingress_files()}
     assert closure(("ingress.py",)) - {"__init__.py"} <= inside
     models = {name.removeprefix("rayllm_ctl/serving/") for name in servingcode.models_files(True)}
-    assert closure(("transformersengine.py",)) <= models
+    assert closure(("transformers_engine.py",)) <= models
     assert len(servingcode.models_files(False)) < 15
     assert "rayllm_ctl/serving/__init__.py" not in servingcode.ingress_files()
 
@@ -204,8 +204,8 @@ def test_python_imports_from_the_zip_files(tmp_path: Path) -> None:
     archive, folder, digest = mounted(tmp_path)
     done = run(archive, "import rayllm_ctl.serving.proxy as p; print(p.__file__, p.middlewares.__name__)")
     assert done.stdout == f"{archive}/rayllm_ctl/serving/proxy.py middlewares\n", done.stderr
-    done = run(archive, "import rayllm_ctl.serving.gateway.userconfig")
-    assert "No module named 'rayllm_ctl.serving.gateway.userconfig'" in done.stderr
+    done = run(archive, "import rayllm_ctl.serving.gateway.user_config")
+    assert "No module named 'rayllm_ctl.serving.gateway.user_config'" in done.stderr
     copies = tmp_path / "copies"
     script = f"""
 import importlib.util, pathlib
@@ -214,12 +214,12 @@ import rayllm_ctl.serving.shipped as shipped
 import rayllm_ctl.serving as package
 package.__path__[:0] = shipped.ingress_code({{shipped.VARIABLE: {digest!r}}}, *source)
 (source[0] / "{digest}.zip").unlink()
-import rayllm_ctl.serving.gateway.userconfig as config, rayllm_ctl.serving.gateway.http.requestid as both
+import rayllm_ctl.serving.gateway.user_config as config, rayllm_ctl.serving.gateway.http.request_id as both
 print(config.__file__, both.__file__, config.read_gateway({{}}).docs)
 """
     done = run(archive, script)
     inside = copies / f"{digest}.zip" / "rayllm_ctl/serving/gateway"
-    assert done.stdout == f"{inside}/userconfig.py {inside}/http/requestid.py False\n", done.stderr
+    assert done.stdout == f"{inside}/user_config.py {inside}/http/request_id.py False\n", done.stderr
 
 
 def test_a_process_waits_for_the_code_that_it_is_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

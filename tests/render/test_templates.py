@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import jinja2
@@ -9,6 +10,7 @@ import pytest
 from jinja2 import nodes
 
 from rayllm_ctl.render.templating import environment, fill
+from rayllm_ctl.render.values import Values
 
 NAMES = environment().list_templates()
 
@@ -42,6 +44,14 @@ def _macros(template: nodes.Template) -> set[str]:
     """The macros that a template defines or imports."""
     imported = {str(name) for found in template.find_all(nodes.FromImport) for name in found.names}
     return imported | {macro.name for macro in template.find_all(nodes.Macro)}
+
+
+def test_every_value_is_read() -> None:
+    loader = environment().loader
+    assert loader is not None
+    parsed = (environment().parse(loader.get_source(environment(), name)[0]) for name in NAMES if "/" not in name)
+    read = {node.name for template in parsed for node in template.find_all(nodes.Name) if node.ctx == "load"}
+    assert {field.name for field in dataclasses.fields(Values)} - read == set()
 
 
 def test_an_undefined_name_fails(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from rayllm_ctl.serving.gateway.middleware import Gateway
 from rayllm_ctl.serving.gateway.settings import Model
 from rayllm_ctl.serving.gateway.state import State
 from rayllm_ctl.serving.gateway.telemetry import NoMetrics
-from rayllm_ctl.serving.gateway.userconfig import read_gateway
-from rayllm_ctl.serving.serveload import ServeLoad
+from rayllm_ctl.serving.gateway.user_config import read_gateway
+from rayllm_ctl.serving.serve_load import ServeLoad
 
 MODELS = (Model("chat", "llm-chat", "LLMServer:chat"),)
 LIMITS = {"perKey": {"requests": "60/minute"}}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.serving.erroranswers import ErrorAnswers
+from rayllm_ctl.serving.error_answers import ErrorAnswers
 from rayllm_ctl.serving.gateway.errors import error_body
 from rayllm_ctl.serving.gateway.http.upstream import stream_error
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send

@@ -19,7 +19,7 @@ from rayllm_ctl.model.plan.facts import Scheme
 
 
 def read_quantization(config: Fields, side: Mapping[str, Any] | None) -> Quantizer | None:
-    """The quantizer of a checkpoint, or None where it is not quantized. UserError for an unknown method."""
+    """The quantizer of a checkpoint, or None if it is not quantized. UserError for an unknown method."""
     fields = config.child("quantization_config", "compression_config")
     if not fields:
         fields = config.child("text_config", "language_config", "llm_config").child("quantization_config")

@@ -158,7 +158,7 @@ def _row(text_name: str, name: str) -> DecoderRow:
 
 
 def checkpoint_dtype(config: Fields, text: Fields) -> str:
-    """The data type of the weights; empty where the config states none."""
+    """The data type of the weights; empty if the config states none."""
     for fields in (config, text):
         name = fields.text("dtype", "torch_dtype").removeprefix("torch.")
         if name:

@@ -23,7 +23,7 @@ MAX_HEADER_BYTES = 100_000_000
 class FoundModel:
     """A model's facts and where they are from.
 
-    exact_bytes: size of all tensors of the checkpoint, None where only config.json was seen. chat_template: whether the
+    exact_bytes: size of all tensors of the checkpoint, None if only config.json was seen. chat_template: whether the
     tokenizer has one, None if unknown. warnings: what a user should know of how this was found.
     """
 

@@ -1,8 +1,8 @@
 """One API server, spoken to as one user: objects as plain dicts over HTTP.
 
 The official client reads the configuration and makes the connections (transport.py). Its typed models are not used, as
-importing them takes half a second more; nor is its dynamic client, which begins with discovery requests and watches
-without a time limit.
+importing them takes half a second; nor is its dynamic client, which starts with discovery requests and watches without
+a time limit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Headers = Sequence[tuple[str, str]]
 """Query parameters in order."""
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds to a connection: TLS included, over any distance, a server that is there answers within them."""
+"""Seconds to establish a connection, including TLS: enough for any distance."""
 
 PAGE = 500
 """Objects per list request, kubectl's chunk size."""
@@ -42,10 +42,10 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 (k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go)."""
 
 _BUSY_TRIES = 3
-"""How often a request that the API server's flow control puts off (429 with Retry-After) is sent."""
+"""How often a request is sent that the API server's flow control rejects (429 with Retry-After)."""
 
 _BUSY_WAIT = 5.0
-"""Seconds at most between two such tries."""
+"""Maximum seconds between two such tries."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ class Cluster:
         orphan: bool = False,
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete the object that has this `uid`, and only once its dependents are gone; `background`: before them.
+        """Delete the object with this `uid` after its dependents; `background`: before them.
 
-        orphan: its dependents stay, and have no owner then.
-        grace_seconds: of a pod, also of one that is ending already; None: what its spec says.
-        NotFoundError when it is gone already; ApiError with status 409 when the name belongs to another object now.
+        orphan: its dependents stay, without an owner.
+        grace_seconds: of a pod, even one that is terminating already; None: from its spec.
+        NotFoundError if it is gone already; ApiError with status 409 if another object has the name now.
         """
         what = kind(kind_name)
         policy = "Orphan" if orphan else "Background" if background else "Foreground"
@@ -212,7 +212,7 @@ class Cluster:
     ) -> dict[str, Any]:
         """Any request whose answer is a JSON object. doing: what is attempted, for messages. timeout: seconds.
 
-        headers: for what is behind the API server's proxy.
+        headers: for a server behind the API server's proxy.
         """
         data = None if body is None else _encoded(body)
         _, answer = self._exchange(
@@ -224,7 +224,7 @@ class Cluster:
     def request_text(
         self, path: str, *, doing: str, query: Query = (), timeout: float | None = None, headers: Headers = ()
     ) -> str:
-        """GET of something that is not JSON: a log."""
+        """GET of a text that is not JSON, such as a log."""
         _, answer = self._exchange(
             "GET", path, query=query, doing=doing, timeout=timeout, accept="*/*", headers=headers
         )
@@ -244,9 +244,9 @@ class Cluster:
         gzip: bool = False,
         headers: Headers = (),
     ) -> Iterator[BaseHTTPResponse]:
-        """An answer whose body is yet to be read, whatever its status. read_timeout: seconds between two pieces of it.
+        """A response of any status, whose body the caller reads. read_timeout: seconds between two pieces of it.
 
-        gzip: let the server compress, as it does with lists above 128 KiB; not for what is read as it comes.
+        gzip: let the server compress, as it does with lists above 128 KiB; not for streams.
 
         UnreachableError also when the connection breaks while the body is read inside the `with` block.
         """
@@ -271,11 +271,11 @@ class Cluster:
         except urllib3.exceptions.HTTPError as error:
             raise unreachable(error, self.server, self.context) from error
         finally:
-            # A body that was read to its end has given its connection back; any other connection is of no more use.
+            # A body that was read to its end has returned its connection; any other connection cannot be reused.
             response.close()
 
     def failure(self, status: int, body: bytes, doing: str, *, secret: bool = False) -> UserError:
-        """The error for a failed answer of the API server, with what is known of the credentials."""
+        """The error for a failed response of the API server, with details on the credentials."""
         error = api_error(status, body, doing=doing, secret=secret)
         if not isinstance(error, UnauthorizedError):
             return error
@@ -315,7 +315,7 @@ class Cluster:
                     answer, status = response.read(), response.status
                     wait = response.headers.get("Retry-After", "")
             except UnreachableError as error:
-                # The server may close an idle connection just as it is taken up again; reading twice does no harm.
+                # The server may close an idle connection just as it is reused; reading twice does no harm.
                 if method == "GET" and tries == 1 and _stale(error):
                     continue
                 raise
@@ -341,8 +341,8 @@ class Cluster:
 def _encoded(body: Any) -> bytes:
     """JSON as Go writes it: without spaces, and with <, > and & escaped.
 
-    The API server keeps `data` of a ControllerRevision as it was sent, and takes it for changed, which it must not be,
-    once a patch of the object has passed through its own encoder.
+    The API server stores `data` of a ControllerRevision, which is immutable, as it was sent, and reports a change if a
+    patch of the object encodes it differently.
     """
     text = json.dumps(body, separators=(",", ":"))
     for character in "<>&":
@@ -356,7 +356,7 @@ def selectors(labels: str, fields: str) -> list[tuple[str, str]]:
 
 
 def lines(response: BaseHTTPResponse) -> Iterator[bytes]:
-    """The lines of a body as soon as they arrive, without empty ones; one that the end cut off is dropped."""
+    """The lines of a body as they arrive, without empty ones; an incomplete last line is dropped."""
     buffer = b""
     while piece := response.read1(65536):
         *whole, buffer = (buffer + piece).split(b"\n")

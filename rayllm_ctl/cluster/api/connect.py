@@ -1,4 +1,4 @@
-"""From a kubeconfig, or the service account of a pod, to a Cluster. Nothing is asked of the API server here."""
+"""From a kubeconfig, or the service account of a pod, to a Cluster. Sends no requests to the API server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rayllm_ctl.cluster.api.transport import Transport, from_kubeconfig, from_se
 from rayllm_ctl.errors import UsageError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its service account's token, certificate authority and namespace."""
+"""The directory of a pod's service account token, certificate authority and namespace."""
 
 
 def connect(
@@ -25,11 +25,11 @@ def connect(
 ) -> Cluster:
     """The cluster of a kubeconfig's context, or of the pod that this runs in when there is no kubeconfig.
 
-    request_timeout: seconds that one request may take; 0 is without limit. notify: receives a line about what
-    a connection waits for.
+    request_timeout: seconds that one request may take; 0 is without limit. notify: called with a line about
+    the reason of a delay.
 
     Raises UsageError (the kubeconfig is missing or wrong, or has no such context) and ClusterError (its credential
-    plugin failed). Whether the API server answers shows at the first request.
+    plugin failed). Does not check whether the API server answers.
     """
     files = find_files(kubeconfig)
     if files:
@@ -72,9 +72,9 @@ def _from_service_account(request_timeout: float) -> Cluster:
 
 
 def _impersonation(user: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The headers of a kubeconfig user's `as`, without which requests would have other rights.
+    """The impersonation headers for `as` of a kubeconfig user.
 
-    The official client knows no impersonation.
+    The official client does not support impersonation.
     """
     headers = [("Impersonate-User", str(user["as"]))] if user.get("as") else []
     if user.get("as-uid"):

@@ -1,4 +1,4 @@
-"""Credentials of a kubeconfig's user, kept fresh, and when they end."""
+"""Credentials of a kubeconfig's user, their renewal and expiry."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.quantities import format_duration
 
 _EARLY = timedelta(minutes=1)
-"""A token is renewed this long before its end, so that no request is sent with one that ends on the way."""
+"""A token is renewed this long before it expires, so that none expires during a request."""
 
 _PATIENCE = 3.0
-"""Seconds after which the user is told that a credential plugin is waited for."""
+"""Seconds after which the user is notified of a slow credential plugin."""
 
 _FILE_TOKEN_LIFE = timedelta(minutes=1)
 """How long a token read from a file is used: projected service account tokens are replaced in place."""
@@ -34,7 +34,7 @@ _FILE_TOKEN_LIFE = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class Issued:
-    """What a credential source gave. `certificate` and `key` are PEM text; `until` None: no known end."""
+    """Credentials from a source. `certificate` and `key` are PEM text; `until` None: no known expiry."""
 
     token: str = ""
     certificate: str = ""
@@ -44,14 +44,14 @@ class Issued:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long a plugin may take, in seconds (None: without limit), and who is notified that it is waited for."""
+    """How long a plugin may take, in seconds (None: no limit), and the callback for a slow one."""
 
     limit: float | None = 30.0
     notify: Callable[[str], None] = lambda _message: None
 
 
 class Source:
-    """Credentials that can be asked for again. Thread-safe: watches renew them side by side."""
+    """Renewable credentials. Thread-safe: watches renew them concurrently."""
 
     def __init__(self, ask: Callable[[], Issued]) -> None:
         self._ask = ask
@@ -59,7 +59,7 @@ class Source:
         self._issued: Issued | None = None
 
     def get(self) -> Issued:
-        """The current credentials, renewed when they are about to end."""
+        """The current credentials, renewed before they expire."""
         with self._lock:
             issued = self._issued
             if issued is None or (issued.until and issued.until - _EARLY <= datetime.now(UTC)):
@@ -70,7 +70,7 @@ class Source:
 def source(
     user: Mapping[str, Any], name: str, cluster: Mapping[str, Any], waiting: Waiting = Waiting()
 ) -> Source | None:
-    """The source of a user with a plugin or a token file; None where the credentials stand in the kubeconfig."""
+    """The source of a user with a plugin or a token file; None if the kubeconfig contains the credentials."""
     plugin, token_file = user.get("exec"), user.get("tokenFile")
     if plugin is not None and not isinstance(plugin, Mapping):
         raise UsageError(f"user {name!r} of the kubeconfig: exec is not a mapping", hint="kubectl config view --minify")
@@ -84,7 +84,7 @@ def source(
     if isinstance(provider, Mapping):
         raise UsageError(
             f"user {name!r} of the kubeconfig uses auth-provider {provider.get('name')!r}, which is not supported",
-            hint="renew the kubeconfig with the tool of your cloud: it writes an exec plugin instead",
+            hint="renew the kubeconfig with the tool of your cloud: it configures an exec plugin instead",
         )
     return None
 
@@ -100,7 +100,7 @@ def _from_file(file: Path, name: str) -> Issued:
 
 
 def _from_oidc(provider: Mapping[str, Any], name: str) -> Issued:
-    """The ID token that kubectl keeps in the kubeconfig of an OpenID Connect user; kubectl renews it, not we."""
+    """The ID token that kubectl keeps in the kubeconfig of an OpenID Connect user; only kubectl renews it."""
     config = provider.get("config")
     token = str(config.get("id-token") or "") if isinstance(config, Mapping) else ""
     end = token_end(token)
@@ -113,7 +113,7 @@ def _from_oidc(provider: Mapping[str, Any], name: str) -> Issued:
 
 
 def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any], waiting: Waiting) -> Issued:
-    """Run an exec plugin by the client authentication protocol (client.authentication.k8s.io)."""
+    """Run an exec plugin with the client authentication protocol (client.authentication.k8s.io)."""
     command = str(plugin.get("command") or "")
     interactive = sys.stdin.isatty() and plugin.get("interactiveMode") != "Never"
     info: dict[str, Any] = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential"}
@@ -138,8 +138,8 @@ def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any
         )  # fmt: skip
     except OSError as error:
         hint = str(plugin.get("installHint") or f"install {command}, or renew the kubeconfig")
-        raise ClusterError(f"{what} does not start: {error.strerror}", hint=hint) from error
-    # A plugin that talks to the user may wait for a login as long as the user takes.
+        raise ClusterError(f"{what} could not be started: {error.strerror}", hint=hint) from error
+    # An interactive plugin may wait for the user's login.
     printed, complaint = _finish(process, what, replace(waiting, limit=None) if interactive else waiting)
     if process.returncode != 0:
         said = f": {shortened(complaint.strip(), 400)}" if complaint else ""
@@ -157,12 +157,12 @@ def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ClusterError(f"{what} printed no ExecCredential", hint=f"run it by hand: {command}") from error
     if not issued.token and not (issued.certificate and issued.key):
-        raise ClusterError(f"{what} gave neither a token nor a certificate", hint="log in again")
+        raise ClusterError(f"{what} returned neither a token nor a certificate", hint="log in again")
     return issued
 
 
 def _finish(process: subprocess.Popen[str], what: str, waiting: Waiting) -> tuple[str, str]:
-    """What a plugin printed on standard output and standard error. ClusterError if it takes too long."""
+    """Standard output and standard error of a plugin. ClusterError if it takes too long."""
     first = _PATIENCE if waiting.limit is None else min(_PATIENCE, waiting.limit)
     try:
         try:
@@ -182,7 +182,7 @@ def _finish(process: subprocess.Popen[str], what: str, waiting: Waiting) -> tupl
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a plugin, and what it has started where it leads a group of its own: it may be a script."""
+    """Stop a plugin, and its child processes if it leads its own process group: it may be a script."""
     with contextlib.suppress(ProcessLookupError):
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, signal.SIGKILL)
@@ -196,9 +196,9 @@ def _time(text: str) -> datetime:
 
 
 def ended(certificate: str, authorization: str) -> str | None:
-    """Which of the credentials in use has ended, and when; None if none has, or none says.
+    """A message on the expired credential in use; None if none has expired, or the expiry is unknown.
 
-    certificate: PEM text. authorization: the header's value. Its token is only read for its end, a JWT's `exp`.
+    certificate: PEM text. authorization: the header's value. Its token is only read for its expiry, a JWT's `exp`.
     """
     now = datetime.now(UTC)
     end = certificate_end(certificate)
@@ -211,7 +211,7 @@ def ended(certificate: str, authorization: str) -> str | None:
 
 
 def token_end(token: str) -> datetime | None:
-    """When a JWT ends (RFC 7519, `exp`); None for other tokens."""
+    """The expiry of a JWT (RFC 7519, `exp`); None for other tokens."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -223,14 +223,14 @@ def token_end(token: str) -> datetime | None:
 
 
 def certificate_end(pem: str) -> datetime | None:
-    """When the first certificate of `pem` ends (X.509 notAfter, RFC 5280 section 4.1); None if it cannot be read."""
+    """The expiry of the first certificate in `pem` (X.509 notAfter, RFC 5280 section 4.1); None if unreadable."""
     body = pem.partition("-----BEGIN CERTIFICATE-----")[2].partition("-----END CERTIFICATE-----")[0]
     try:
         der = base64.b64decode("".join(body.split()))
         _, certificate, _ = _element(der, 0)
         _, position, _ = _element(der, certificate)
         tag, _, end = _element(der, position)
-        if tag == 0xA0:  # the version, which v1 certificates leave out
+        if tag == 0xA0:  # the version, which v1 certificates omit
             position = end
         for _ in ("serialNumber", "signature", "issuer"):
             position = _element(der, position)[2]

@@ -1,4 +1,4 @@
-"""What the API server or the way to it answers when it fails, as errors that a user can act on.
+"""Failures of the API server or of the connection to it, as errors that a user can act on.
 
 Messages come from a Status' message and its causes, never from headers or request bodies: tokens and the data of
 Secrets have no way into them.
@@ -15,14 +15,14 @@ from typing import Any
 from rayllm_ctl.errors import ClusterError, UserError
 
 MESSAGE_LIMIT = 1500
-"""Characters of a server's message that are passed on: admission webhooks may answer with pages."""
+"""Maximum characters of a server's message: admission webhooks may return long texts."""
 
 _RIGHTS = re.compile(
     r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
     r'(?:.* in the namespace "(?P<namespace>[^"]+)")?'
 )
 _MALFORMED = re.compile(r"failed to (?:create typed patch object|convert new object) \([^)]*\)[^:]*: ", re.DOTALL)
-"""How a server-side apply begins to complain about a manifest. Kubernetes 1.36 sends these with code 500."""
+"""How errors of a server-side apply about a manifest begin. Kubernetes 1.36 sends these with code 500."""
 
 _CONFLICT = "FieldManagerConflict"
 
@@ -32,14 +32,14 @@ INSTALL_KUBERAY = (
     "helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ "
     "-n kuberay-system --create-namespace"
 )
-"""How KubeRay is installed, per its documentation."""
+"""The command that installs KubeRay, from its documentation."""
 
 
 class ApiError(UserError):
     """The API server answered with a failure.
 
-    status: HTTP code; reason: the Status' word for it; causes: its details; server_message: its message as it came;
-    about: the plural of the kind that it is about, empty where the path itself is unknown.
+    status: HTTP code; reason: reason of the Status; causes: its details; server_message: its unchanged message; about:
+    the plural of the kind that it is about, empty if the path itself is unknown.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class UnauthorizedError(ApiError, ClusterError):
 
 
 class ServerFailingError(ApiError, ClusterError):
-    """429 and 5xx: the API server is overloaded, starting or broken; trying again may help."""
+    """429 and 5xx: the API server is overloaded, starting or broken; a retry may help."""
 
 
 class UnreachableError(ClusterError):
     """No answer from the API server: refused, no such host, time-out, TLS.
 
-    silent: the request was sent and nothing came back in time. What was asked of a proxied service may be to blame.
+    silent: the request was sent and there was no response in time, perhaps because of a proxied service.
     """
 
     silent = False
@@ -96,10 +96,10 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
     """The error for an HTTP failure.
 
     doing: what was attempted, for the message ("get RayService llm/qwen"). secret: the request was about a Secret, so
-    that the server's words, which may quote values, are not passed on.
+    the server's message, which may quote values, is not shown.
     """
     answer = read_status(body)
-    text = "the server's answer is withheld, it may quote the Secret" if secret else _text(answer, body)
+    text = "the server's message is not shown, as it may quote the Secret" if secret else _text(answer, body)
     reason = str(answer.get("reason") or "")
     raw_details = answer.get("details")
     details: Mapping[str, Any] = raw_details if isinstance(raw_details, Mapping) else {}
@@ -124,21 +124,21 @@ def api_error(status: int, body: bytes, *, doing: str, secret: bool = False) -> 
         return ServerFailingError(
             f"the API server cannot {doing} now: {text}", status=status, reason=reason, causes=causes,
             server_message=text,
-            hint="try again in a moment; kubectl get --raw '/readyz?verbose' says what is not ready",
+            hint="try again in a moment; kubectl get --raw '/readyz?verbose' shows what is not ready",
         )  # fmt: skip
     return ApiError(f"{doing}: {text}", status=status, reason=reason, causes=causes, server_message=text)
 
 
 def _forbidden(said: str, shown: str, reason: str, causes: tuple[Mapping[str, Any], ...], doing: str) -> ApiError:
-    """The error of a 403. said: the server's words; the authorizer's name a right and no values. shown: the same, or
-    what stands for words that may quote a Secret."""
+    """The error of a 403. said: the server's message, which for the authorizer contains a right and no values. shown:
+    the message, or a placeholder if it may quote a Secret."""
     rights = _RIGHTS.search(said)
     if not rights:
-        # Admission (quota, Pod Security, a webhook, a dying namespace) answers 403 as well: no right would help.
+        # Admission (quota, Pod Security, a webhook, a terminating namespace) also returns 403: no right would help.
         return ApiError(f"{doing} was rejected: {shown}", status=403, reason=reason, causes=causes)
     verb, namespace = rights["verb"], rights["namespace"]
     plural, _, subresource = rights["resource"].partition("/")
-    where = f"in namespace {namespace}" if namespace else "at the cluster scope"
+    scope = f"in namespace {namespace}" if namespace else "at the cluster scope"
     resource = f"{plural}.{rights['group']}" if rights["group"] else plural
     check = ["kubectl auth can-i", verb, resource]
     if subresource:
@@ -146,22 +146,22 @@ def _forbidden(said: str, shown: str, reason: str, causes: tuple[Mapping[str, An
     check.append(f"-n {namespace}" if namespace else "-A")
     user = _USER.search(said)
     who = f"user {user[1]!r}" if user else "this user"
-    what = f"{resource}/{subresource}" if subresource else resource
+    target = f"{resource}/{subresource}" if subresource else resource
     error = ForbiddenError(
-        f"{who} is not permitted to {verb} {what} {where}", status=403, reason=reason, causes=causes,
+        f"{who} is not permitted to {verb} {target} {scope}", status=403, reason=reason, causes=causes,
         hint=(" ".join(check), "ask an administrator of the cluster for a Role with this right"),
     )  # fmt: skip
-    error.right = f"{verb} {what}"
+    error.right = f"{verb} {target}"
     return error
 
 
 def short_reason(error: UserError) -> str:
-    """Why something is missing, for a note beside what there is."""
+    """Why something is missing, for a note."""
     return f"not permitted to {error.right}" if isinstance(error, ForbiddenError) else error.message
 
 
 def read_status(body: bytes) -> Mapping[str, Any]:
-    """The Status object in a response body; empty if the body is none."""
+    """The Status object in a response body; empty if there is none."""
     try:
         answer = json.loads(body)
     except ValueError:
@@ -182,23 +182,23 @@ def shortened(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def unreachable(error: Exception, server: str, context: str) -> UnreachableError:
-    """The error for a connection that could not be made or broke. `error` is what urllib3 or the socket raised."""
+    """The error for a connection that failed or broke. `error`: the exception of urllib3 or the socket."""
     from urllib3 import exceptions as http
 
     look = f"kubectl {f'--context {context} ' if context else ''}cluster-info"
-    awake = "is the cluster up, and the VPN on?"
+    connectivity_hint = "is the cluster running, and the VPN connected?"
     hint: tuple[str, ...]
     if isinstance(error, http.SSLError):
         return _tls(error, server, context)
     if isinstance(error, http.ProxyError):
-        reason, hint = "the HTTP proxy does not let the request through", ("check HTTPS_PROXY, NO_PROXY and proxy-url",)
+        reason, hint = "the HTTP proxy rejected the request", ("check HTTPS_PROXY, NO_PROXY and proxy-url",)
     elif isinstance(error, http.NameResolutionError):
-        reason, hint = "its name does not resolve", (awake, look)
+        reason, hint = "its name does not resolve", (connectivity_hint, look)
     elif isinstance(error, http.NewConnectionError):
         cause = str(error).rpartition(": ")[2].removeprefix("[Errno ").partition("] ")
-        reason, hint = f"{(cause[2] or cause[0]).lower()}", (awake, look)
+        reason, hint = f"{(cause[2] or cause[0]).lower()}", (connectivity_hint, look)
     elif isinstance(error, http.ConnectTimeoutError):
-        reason, hint = "no connection within the time limit", (awake, look)
+        reason, hint = "no connection within the time limit", (connectivity_hint, look)
     elif isinstance(error, http.ReadTimeoutError):
         reason, hint = "no answer within the time limit", (look, "a slow cluster may need a larger --request-timeout")
     elif isinstance(error, http.LocationValueError):
@@ -206,7 +206,7 @@ def unreachable(error: Exception, server: str, context: str) -> UnreachableError
     else:
         reason, hint = (
             f"the connection broke ({shortened(str(error.args[0] if error.args else error), 200)})",
-            (awake, look),
+            (connectivity_hint, look),
         )
     failure = UnreachableError(f"the API server {server} cannot be reached: {reason}", hint=hint)
     failure.silent = isinstance(error, http.ReadTimeoutError)
@@ -222,7 +222,7 @@ def _tls(error: Exception, server: str, context: str) -> UnreachableError:
         why = f"its certificate is not trusted: {text}"
         hint = (f"compare server, certificate-authority-data and tls-server-name: {view}",)
     elif "WRONG_VERSION_NUMBER" in text or "HTTP_REQUEST" in text:
-        why, hint = "it does not speak TLS there", (f"is the server's address http, not https? {view}",)
+        why, hint = "the server does not use TLS at this address", (f"is the server's address http, not https? {view}",)
     elif "PEM" in text or "KEY_VALUES_MISMATCH" in text or "NO_START_LINE" in text:
         why, hint = "the client certificate or key of the kubeconfig cannot be read", (view,)
     else:

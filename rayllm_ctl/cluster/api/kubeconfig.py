@@ -18,7 +18,7 @@ _PATHS = {
     "clusters": ("certificate-authority",),
     "users": ("client-certificate", "client-key", "tokenFile"),
 }
-"""Keys whose values are paths relative to the file that they are written in, by section."""
+"""Keys whose values are paths relative to their file, by section."""
 
 _INNER = {"clusters": "cluster", "contexts": "context", "users": "user"}
 
@@ -37,60 +37,60 @@ class Chosen:
 def find_files(kubeconfig: str | None) -> list[Path]:
     """The kubeconfig files to read: those of the flag, else of KUBECONFIG (a list of paths), else ~/.kube/config.
 
-    Empty when nothing was named and the default does not exist. UsageError when all that was named is missing.
+    Empty if none was named and the default does not exist. UsageError if all named files are missing.
     """
     named = kubeconfig if kubeconfig is not None else os.environ.get("KUBECONFIG", "")
-    paths = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
+    paths = [Path(path).expanduser() for path in named.split(os.pathsep) if path]
     if not paths:
         default = Path("~/.kube/config").expanduser()
         return [default] if default.exists() else []
-    found = [path for path in paths if path.exists()]
-    if not found:
+    existing = [path for path in paths if path.exists()]
+    if not existing:
         origin = "--kubeconfig" if kubeconfig is not None else "KUBECONFIG"
         missing = ", ".join(str(path) for path in paths)
         raise UsageError(
             f"kubeconfig {missing} does not exist (from {origin})",
             hint="name an existing file with --kubeconfig PATH, or unset KUBECONFIG to use ~/.kube/config",
         )
-    return found
+    return existing
 
 
 def choose(files: Sequence[Path], context: str | None) -> Chosen:
-    """Merge `files` and pick `context`, or the current one. UsageError says which file, context or entry is wrong."""
+    """Merge `files` and pick `context`, or the current one. UsageError names the wrong file, context or entry."""
     current = ""
     sections: dict[str, dict[str, Mapping[str, Any]]] = {section: {} for section in _INNER}
     for file in files:
         content = _read(file)
-        # The first file that says something wins, as in kubectl.
+        # The first file that defines an entry wins, as in kubectl.
         current = current or str(content.get("current-context") or "")
         for section, entries in sections.items():
             for name, entry in _entries(file, content, section).items():
                 entries.setdefault(name, entry)
-    where = ", ".join(str(file) for file in files)
+    shown = ", ".join(str(file) for file in files)
     name = context or current
     if not name:
         raise UsageError(
-            f"kubeconfig {where} has no current context",
+            f"kubeconfig {shown} has no current context",
             hint=("name one with --context", f"contexts: {', '.join(sections['contexts']) or 'none'}"),
         )
-    found = sections["contexts"].get(name)
-    if found is None:
-        raise _no_context(name, where, sections["contexts"])
-    cluster = sections["clusters"].get(str(found.get("cluster")))
+    chosen = sections["contexts"].get(name)
+    if chosen is None:
+        raise _no_context(name, shown, sections["contexts"])
+    cluster = sections["clusters"].get(str(chosen.get("cluster")))
     if cluster is None or not cluster.get("server"):
         raise UsageError(
-            f"context {name!r} of kubeconfig {where} names cluster {str(found.get('cluster') or '')!r}, "
+            f"context {name!r} of kubeconfig {shown} names cluster {str(chosen.get('cluster') or '')!r}, "
             + ("which does not exist" if cluster is None else "which has no server"),
             hint=f"kubectl config view --minify --context {name}",
         )
-    user_name = str(found.get("user") or "")
+    user_name = str(chosen.get("user") or "")
     user = sections["users"].get(user_name)
     if user is None and user_name:
         raise UsageError(
-            f"context {name!r} of kubeconfig {where} names user {user_name!r}, which does not exist",
+            f"context {name!r} of kubeconfig {shown} names user {user_name!r}, which does not exist",
             hint=f"kubectl config view --minify --context {name}",
         )
-    return Chosen(name, str(found.get("namespace") or "default"), cluster, user_name, user or {})
+    return Chosen(name, str(chosen.get("namespace") or "default"), cluster, user_name, user or {})
 
 
 def _no_context(name: str, where: str, contexts: Mapping[str, Any]) -> UsageError:
@@ -112,7 +112,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        # The parser's own words quote the file, which holds credentials: only the place is passed on.
+        # The parser's message quotes the file, which contains credentials: only the line number is shown.
         raise UsageError(f"kubeconfig {file}{line} is not valid YAML", hint="kubectl config view") from error
     if content is None:
         return {}

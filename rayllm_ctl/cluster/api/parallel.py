@@ -1,7 +1,7 @@
-"""Requests side by side, in threads that nothing waits for.
+"""Parallel requests in daemon threads.
 
 The threads of concurrent.futures are joined at the end of the process: after Ctrl-C it would hang until the API server
-has answered what was asked last.
+has answered the last request.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 WIDTH = 12
-"""Requests at once: the API server's flow control delays a client with more."""
+"""Parallel requests: the API server's flow control delays a client with more."""
 
 
 class Tasks:
-    """Runs functions in daemon threads. Leaving the `with` block drops what has not begun and waits for nothing."""
+    """Runs functions in daemon threads. Leaving the `with` block drops tasks that have not started, without waiting."""
 
     def __init__(self) -> None:
         self._width = threading.Semaphore(WIDTH)
@@ -36,7 +36,7 @@ class Tasks:
                     return
                 try:
                     future.set_result(work(*args))
-                except BaseException as error:  # handed over to whoever asks for the result
+                except BaseException as error:  # raised in the thread that reads the result
                     future.set_exception(error)
 
         threading.Thread(target=run, name="request", daemon=True).start()

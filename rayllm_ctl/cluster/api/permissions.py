@@ -1,4 +1,4 @@
-"""What the user may do, asked of the API server before anything is attempted."""
+"""The user's permissions, checked before anything is attempted."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rayllm_ctl.model.workload import Right, Rights
 
 
 class Permissions:
-    """What the user may do in one namespace, each right asked for once.
+    """The user's permissions in one namespace, each right checked once.
 
-    A SelfSubjectRulesReview tells most of it in one request. It is relied on for the rights that it grants, and only
-    where it is complete: a webhook that authorizes (GKE, EKS) lists no rules, and may deny what RBAC grants. All other
-    rights are asked for one by one, in parallel, with SelfSubjectAccessReviews; among them those in other namespaces
-    and in all of them, as the rules do not tell a RoleBinding from a ClusterRoleBinding.
+    A SelfSubjectRulesReview covers most rights in one request. It is used only for the rights that it grants, and only
+    if it is complete: an authorization webhook (GKE, EKS) does not list rules, and may deny what RBAC grants. All other
+    rights are checked one by one, in parallel, with SelfSubjectAccessReviews; among them those in other namespaces and
+    in all of them, as the rules do not distinguish a RoleBinding from a ClusterRoleBinding.
     """
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
@@ -30,7 +30,7 @@ class Permissions:
         self._rules: Sequence[Mapping[str, Any]] | None = None
 
     def missing(self, rights: Sequence[Right]) -> list[Right]:
-        """Those of `rights` that the user lacks, in the same order."""
+        """The subset of `rights` that the user lacks, in the same order."""
         self._read_rules([right for right in rights if self._is_local(right) and right not in self._known])
         self._known |= {right: True for right in rights if right not in self._known and self._is_granted(right)}
         asked = [right for right in dict.fromkeys(rights) if right not in self._known]
@@ -40,16 +40,16 @@ class Permissions:
         return [right for right in rights if not self._known[right]]
 
     def learn(self, right: Right, allowed: bool) -> None:
-        """Take over what a request has shown, which then need not be asked for."""
+        """Record a right shown by a request, which then need not be checked."""
         self._known[right] = allowed
 
     def _read_rules(self, unknown: Sequence[Right]) -> None:
-        """Read the rules of the namespace once, if they may spare more than the one request that they cost."""
+        """Read the rules of the namespace once, if they may save more than one request."""
         if self._rules is None and len(unknown) > 1:
             self._rules = _rules(self._cluster, self._namespace)
 
     def _is_local(self, right: Right) -> bool:
-        """Whether the rules of the namespace tell of this right."""
+        """Whether the rules of the namespace may cover this right."""
         return kind(right.kind).namespaced and not right.everywhere and right.namespace in ("", self._namespace)
 
     def _is_granted(self, right: Right) -> bool:
@@ -57,7 +57,7 @@ class Permissions:
 
 
 def missing(cluster: Cluster, namespace: str, rights: Sequence[Right]) -> list[Right]:
-    """Those of `rights` that the user lacks in `namespace` now, in the same order."""
+    """The subset of `rights` that the user lacks in `namespace` now, in the same order."""
     return Permissions(cluster, namespace).missing(rights)
 
 
@@ -70,7 +70,7 @@ def format_right(right: Right) -> str:
 
 
 def user_name(cluster: Cluster) -> str:
-    """Who the API server takes the user for; before Kubernetes 1.28 the name in the kubeconfig."""
+    """The user's name for the API server; before Kubernetes 1.28 the name in the kubeconfig."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = cluster.create(body, "SelfSubjectReview")
@@ -97,7 +97,7 @@ def not_permitted(cluster: Cluster, namespace: str, lacking: Sequence[Right]) ->
 
 @contextmanager
 def explained(cluster: Cluster, namespace: str, rights: Rights) -> Iterator[None]:
-    """Name all rights that a command lacks, where the API server has rejected a request for want of the first."""
+    """If a request was denied, raise an error that names all rights that the command lacks."""
     try:
         yield
     except ForbiddenError as error:
@@ -122,7 +122,7 @@ def _allowed(cluster: Cluster, namespace: str, right: Right) -> bool:
 
 
 def _rules(cluster: Cluster, namespace: str) -> Sequence[Mapping[str, Any]]:
-    """The rules that apply to the user in `namespace`; none unless they are all that decides."""
+    """The rules that apply to the user in `namespace`; empty unless they are complete."""
     body = {
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace},
     }  # fmt: skip

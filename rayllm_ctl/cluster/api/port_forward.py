@@ -1,14 +1,14 @@
-"""A connection to a port of a pod through the API server, as `kubectl port-forward` has it.
+"""A connection to a port of a pod through the API server, like `kubectl port-forward`.
 
-The API server's proxy for Services takes the Authorization header for itself and does not pass it on (Kubernetes 1.36,
-apiserver/pkg/endpoints/filters/authentication.go), so what a service is to see in it needs this way. The protocol is
+The API server's proxy for Services uses the Authorization header itself and does not forward it (Kubernetes 1.36,
+apiserver/pkg/endpoints/filters/authentication.go), so requests with an API key need a forwarded port. The protocol is
 WebSocket with the kubelet's channels (kubelet/pkg/cri/streaming/portforward/websocket.go): channel 0 is the data of the
-port, channel 1 says why there is none; the first message of each is the port's number.
+port, channel 1 is the error; the first message of each is the port's number.
 
-The `stream.portforward` of the official client (37.0.2) is not used. It sends the Authorization header alone, so the
-impersonation of the kubeconfig is lost; it drops what has come when the other end closes; it waits with select(), which
-takes no descriptor above 1023, and without a time limit for the upgrade; it speaks no TLS to a proxy; and it needs
-CoreV1Api, whose import takes half a second.
+`stream.portforward` of the official client (37.0.2) is not used. It sends only the Authorization header, so the
+impersonation of the kubeconfig is lost; it drops received data when the other end closes; it waits with select(), which
+does not support descriptors above 1023, and without a time limit for the upgrade; it does not support TLS to a proxy;
+and it needs CoreV1Api, whose import takes half a second.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OPEN_TIMEOUT = 30.0
 
 @contextmanager
 def forwarded(cluster: Cluster, pod: str, namespace: str, port: int) -> Iterator[socket.socket]:
-    """A socket whose other end is `port` of the pod. Raises UserError; what the pod closes ends the stream."""
+    """A socket connected to `port` of the pod. Raises UserError; the stream ends when the pod closes the connection."""
     path = f"{kind('Pod').path(namespace, pod, 'portforward')}?ports={port}"
     with ExitStack() as stack:
         upgraded = _upgrade(stack, cluster, path, f"forward port {port} of Pod {namespace}/{pod}")
@@ -63,7 +63,7 @@ def _carry(upgraded: WebSocket, channels: _Channels, far: socket.socket) -> None
 
 
 class _Channels:
-    """The kubelet's channels in the messages of a WebSocket. `problem`: what the kubelet said, if anything."""
+    """The kubelet's channels in the messages of a WebSocket. `problem`: the kubelet's error, if any."""
 
     def __init__(self) -> None:
         self.problem = ""
@@ -73,7 +73,7 @@ class _Channels:
         return bytes([_DATA]) + data
 
     def unpacked(self, message: bytes) -> bytes | None:
-        """The data of the port in a message; None where there is none because of `problem`."""
+        """The data of the port in a message; None after an error, which is in `problem`."""
         if not message:
             return b""
         channel, content = message[0], message[1:]
@@ -87,9 +87,7 @@ class _Channels:
 
 
 def _upgrade(stack: ExitStack, cluster: Cluster, path: str, doing: str) -> WebSocket:
-    """The WebSocket at `path` of the API server, until `stack` ends. Raises UserError where it answers with anything
-    else.
-    """
+    """The WebSocket at `path` of the API server, until `stack` ends. Raises UserError for any other response."""
     import urllib3
     from websockets.exceptions import InvalidStatus, WebSocketException
 
@@ -99,7 +97,7 @@ def _upgrade(stack: ExitStack, cluster: Cluster, path: str, doing: str) -> WebSo
     except (urllib3.exceptions.HTTPError, OSError, EOFError) as error:
         raise unreachable(error, cluster.server, cluster.context) from error
     stack.callback(connection.close)
-    # TLS, where there is any, and a proxy are matters of the connection.
+    # The connection handles TLS and proxies.
     uri = f"ws://{server.netloc}{server.path.rstrip('/')}{path}"
     upgraded = WebSocket(connection.sock, uri, _PROTOCOL)
     try:
@@ -116,5 +114,5 @@ def _upgrade(stack: ExitStack, cluster: Cluster, path: str, doing: str) -> WebSo
     except (OSError, EOFError) as error:
         raise unreachable(error, cluster.server, cluster.context) from error
     if upgraded.subprotocol != _PROTOCOL:
-        raise ClusterError(f"the API server does not forward ports in the way of {_PROTOCOL} ({doing})")
+        raise ClusterError(f"the API server does not support the {_PROTOCOL} protocol ({doing})")
     return upgraded

@@ -1,4 +1,4 @@
-"""Reads objects of which none has to be readable: what cannot be read is left out and noted."""
+"""Best-effort reads: objects that cannot be read are skipped and noted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Objects = list[dict[str, Any]]
 
 
 class Reader:
-    """Thread-safe. notes: what could not be read, and why. unread: the kinds of these objects."""
+    """Thread-safe. notes: why objects could not be read. unread: the kinds of these objects."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -22,13 +22,13 @@ class Reader:
         self.unread: set[str] = set()
 
     def get(self, kind_name: str, name: str, namespace: str | None = None) -> Objects:
-        """The object; nothing where there is none."""
+        """The object in a list; empty if there is none."""
         return self.attempt(
             lambda: [self.cluster.get(kind_name, name, namespace)], f"{kind_name} {name}", kind_name
         )  # fmt: skip
 
     def list(self, kind_name: str, namespace: str | None = None, labels: str = "", fields: str = "") -> Objects:
-        """The objects of a kind in `namespace`, or in all; nothing where the cluster does not serve the kind."""
+        """The objects of a kind in `namespace`, or in all; empty if the cluster does not serve the kind."""
         what = kind(kind_name)
         where = f" of {f'namespace {namespace}' if namespace else 'all namespaces'}" if what.namespaced else ""
         return self.attempt(
@@ -38,7 +38,7 @@ class Reader:
         )
 
     def attempt(self, read: Callable[[], Objects], what: str, kind_name: str = "") -> Objects:
-        """What `read` returns. what: its name in a note."""
+        """The result of `read`, or a note on its failure. what: the name for the note."""
         try:
             return read()
         except NotFoundError:

@@ -32,13 +32,13 @@ class ServiceError(UserError):
 
 STREAM_TIMEOUT = 600.0
 """Seconds to the first and between two pieces of a streamed answer: Ray Serve LLM's own limit of a request. A service
-that was scaled to zero takes its start-up time before it says anything."""
+that was scaled to zero answers only after its start-up."""
 
 _CLOSE = (("Connection", "close"),)
-"""Keeps the API server from closing a request's body as soon as it answers. Go's server does that on connections that
-stay open (net/http 1.26, server.go, writeHeader), and where its proxy had passed the body on but not yet read its end,
-it gives up the answer: with 16 clients on 2 cores and answers that begin at once, 23 of 6,000 broke off without this,
-and none of 6,000 with it."""
+"""Prevents the API server from closing a request's body as soon as it answers. Go's server does that on persistent
+connections (net/http 1.26, server.go, writeHeader), and if its proxy has forwarded the body but not yet read its end,
+the response breaks off: with 16 clients on 2 cores and immediate answers, 23 of 6,000 without this header, and none of
+6,000 with it."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -53,7 +53,7 @@ def request_json(
 ) -> dict[str, Any]:
     """GET `path` of a Service and return its JSON. timeout: seconds, the cluster's request time-out by default.
 
-    Raises UserError: the Service is not there or has no endpoints yet, or what it answered instead.
+    Raises UserError: the Service does not exist or has no endpoints yet, or its error response.
     """
     limit = timeout if timeout is not None else cluster.request_timeout or None
     try:
@@ -102,12 +102,12 @@ def open_stream(
         if not begun:
             raise
         raise UserError(
-            f"the answer of service {namespace}/{service} broke off in the middle", hint=_look(namespace, service)
+            f"the answer of service {namespace}/{service} ended prematurely", hint=_look(namespace, service)
         ) from error
 
 
 def _silent(namespace: str, service: str) -> UserError:
-    return UserError(f"service {namespace}/{service} does not answer in time", hint=_look(namespace, service))
+    return UserError(f"service {namespace}/{service} did not answer in time", hint=_look(namespace, service))
 
 
 def _error_for(cluster: Cluster, status: int, body: bytes, namespace: str, service: str) -> UserError:
@@ -133,7 +133,7 @@ def _error_for(cluster: Cluster, status: int, body: bytes, namespace: str, servi
 
 
 def service_error(status: int, text: str, namespace: str, service: str) -> ServiceError:
-    """The error for what a service itself answered."""
+    """The error for an error response of a service itself."""
     error = ServiceError(
         f"service {namespace}/{service} answered {status}: {_meaning(text)}", hint=_look(namespace, service)
     )
@@ -146,7 +146,7 @@ def _look(namespace: str, service: str) -> str:
 
 
 def _meaning(text: str) -> str:
-    """What an error body says: the message of OpenAI's form or FastAPI's, else the text."""
+    """The message of an error body in OpenAI's or FastAPI's format, else the text."""
     try:
         answer = json.loads(text)
     except ValueError:
@@ -155,12 +155,12 @@ def _meaning(text: str) -> str:
         if isinstance(answer, dict) and key in answer:
             answer = answer[key]
     message = answer if isinstance(answer, str) else json.dumps(answer)
-    # Ray Serve LLM wraps what went wrong: "Message: …, Internal exception: <class and its own words again>".
+    # Ray Serve LLM wraps the error: "Message: …, Internal exception: <class and the message again>".
     return cleaned(message.removeprefix("Message: ").partition(", Internal exception: ")[0])
 
 
 def cleaned(text: str) -> str:
-    """A service's text for a user: no colour codes, of a Python traceback the exception, at most 500 characters."""
+    """A service's text for a user: without colour codes, only the exception of a traceback, at most 500 characters."""
     text = _ANSI.sub("", text).strip()
     before, marker, trace = text.partition("Traceback (most recent call last)")
     if marker:

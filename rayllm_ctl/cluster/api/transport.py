@@ -1,6 +1,6 @@
-"""HTTP connections to one API server, as the official client makes them for a kubeconfig's context or in a pod.
+"""HTTP connections to one API server, made by the official client for a kubeconfig's context or in a pod.
 
-The official client costs 130 ms to import, so it is imported only once a cluster is to be contacted.
+The official client costs 130 ms to import, so it is imported only when a cluster is contacted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _VIEW = "kubectl config view --minify"
 
 _CONNECTIONS = 32
-"""Connections that are kept: more requests at once than this would log a warning of urllib3's for each."""
+"""Size of the connection pool: urllib3 logs a warning for each parallel request beyond it."""
 
 _CERTIFICATE_KEYS = ("client-certificate", "client-certificate-data", "client-key", "client-key-data")
 _CLUSTER_KEYS = ("server", "certificate-authority", "certificate-authority-data", "tls-server-name", "proxy-url")
@@ -34,7 +34,7 @@ _CLUSTER_KEYS = ("server", "certificate-authority", "certificate-authority-data"
 
 @dataclass(frozen=True)
 class Transport:
-    """Where requests go and with what. `authorization` is asked before each request; empty: no such header.
+    """Address and credentials of requests. `authorization` is called before each request; empty: no such header.
 
     certificate: the client certificate as PEM text, empty if there is none.
     """
@@ -45,9 +45,9 @@ class Transport:
     certificate: str = ""
 
     def connection(self) -> Any:
-        """A new connection (of http.client's kind) for what is not a request with an answer, through the proxy if any.
+        """A new connection (of http.client) for protocols other than request and response, through the proxy if any.
 
-        urllib3 offers none in public; its pools make them, with all that they know of TLS and proxies.
+        urllib3 has no public API for this; its pools make connections with their settings for TLS and proxies.
         """
         pool = self.pool.connection_from_url(self.server)
         connection = pool._new_conn()
@@ -61,7 +61,7 @@ class Transport:
 def from_kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any], issued: Issued, who: str) -> Transport:
     """A Transport to `cluster` as `user`, entries of a kubeconfig with absolute paths.
 
-    issued: what the user's plugin gave. Its token is not used here, as it changes. who: the user, for messages.
+    issued: credentials from the user's plugin. Its token is not used here, as it changes. who: the user, for messages.
     UsageError for certificates, keys and proxies that cannot be used.
     """
     from kubernetes.client import Configuration
@@ -74,7 +74,7 @@ def from_kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any], issued:
         "clusters": [{"name": "chosen", "cluster": _cluster_entry(cluster)}],
         "users": [{"name": "chosen", "user": _user_entry(user, issued)}],
     }
-    # The client writes certificates and the key to files, and removes them when Python ends in its usual way. That may
+    # The client writes certificates and the key to files, and removes them when Python exits normally. That may
     # be days later, or never.
     with TemporaryDirectory(prefix="rayllm-ctl-") as folder:
         try:
@@ -84,13 +84,13 @@ def from_kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any], issued:
         except ConfigException as error:
             raise _unusable(f"a certificate or key of {who} or its cluster", str(error)) from error
         except binascii.Error as error:
-            raise _unusable(f"a certificate or key of {who} or its cluster", "it is not base64") from error
+            raise _unusable(f"a certificate or key of {who} or its cluster", "not valid base64") from error
         _set_proxy(configuration, str(cluster.get("proxy-url") or ""))
         return _transport(configuration, who)
 
 
 def from_service_account(who: str) -> Transport:
-    """A Transport with the service account of the pod that this runs in. UsageError where it cannot be used."""
+    """A Transport with the service account of the pod that this runs in. UsageError if it cannot be used."""
     from kubernetes.client import Configuration
     from kubernetes.config import ConfigException, load_incluster_config
 
@@ -105,26 +105,26 @@ def from_service_account(who: str) -> Transport:
     def authorization() -> str:
         try:
             return transport.authorization()
-        except (ConfigException, OSError) as error:  # the token is read again and again
+        except (ConfigException, OSError) as error:  # the token is read repeatedly
             raise no_service_account(error) from error
 
     return Transport(transport.server, transport.pool, authorization)
 
 
 def no_service_account(error: Exception) -> UsageError:
-    """The error for a service account of which something is missing."""
+    """The error for an incomplete service account."""
     return UsageError(f"the pod's service account cannot be used: {error}", hint="name a kubeconfig in KUBECONFIG")
 
 
 def _cluster_entry(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """What the official client reads of a cluster. It takes empty values for set ones, which kubectl does not."""
+    """The cluster entry for the official client, without empty values, which it would treat as set, unlike kubectl."""
     entry: dict[str, Any] = {key: str(cluster[key]) for key in _CLUSTER_KEYS if cluster.get(key)}
     return {**entry, "insecure-skip-tls-verify": bool(cluster.get("insecure-skip-tls-verify"))}
 
 
 def _user_entry(user: Mapping[str, Any], issued: Issued) -> dict[str, str]:
-    """What the official client reads of a user: no plugins, whose errors it logs and hides, no token files, which it
-    reads once, and no OpenID Connect, for which it would change the kubeconfig.
+    """The user entry for the official client: without plugins, whose errors it hides, token files, which it reads only
+    once, and OpenID Connect, for which it would change the kubeconfig.
     """
     entry = {key: str(user[key]) for key in _CERTIFICATE_KEYS if user.get(key)}
     if issued.certificate:
@@ -138,16 +138,16 @@ def _user_entry(user: Mapping[str, Any], issued: Issued) -> dict[str, str]:
 
 
 def _set_proxy(configuration: Configuration, own: str) -> None:
-    """Choose the proxy as kubectl does: that of the kubeconfig for whatever server, else that of the environment.
+    """Choose the proxy as kubectl does: the kubeconfig's for any server, else that of the environment.
 
-    The official client would apply NO_PROXY to the former as well, read ALL_PROXY for the latter, and send no login.
+    The official client would apply NO_PROXY to the former as well, read ALL_PROXY for the latter, and not send a login.
     """
     import urllib3
 
     configuration.proxy = own or getproxies_environment().get(urlsplit(configuration.host).scheme)
     if own:
         configuration.no_proxy = None
-    # Not printed in errors: the URL may hold a password.
+    # Not shown in errors: the URL may contain a password.
     try:
         login = urllib3.util.parse_url(configuration.proxy or "").auth
     except urllib3.exceptions.HTTPError as error:
@@ -173,8 +173,8 @@ def _transport(configuration: Configuration, who: str) -> Transport:
 
 
 def _read_tls(configuration: Configuration, who: str) -> tuple[ssl.SSLContext, str]:
-    """The TLS settings of `configuration` and the client certificate. It names none of its files any more then:
-    urllib3 would read them for each connection, and they are to be removed.
+    """The TLS settings of `configuration` and the client certificate. Afterwards it refers to no files:
+    urllib3 would read them for each connection, and they will be removed.
     """
     certificate = ""
     try:
@@ -194,7 +194,7 @@ def _read_tls(configuration: Configuration, who: str) -> tuple[ssl.SSLContext, s
 
 
 def _why(error: OSError) -> str:
-    return "no PEM text, or not of one pair" if isinstance(error, ssl.SSLError) else str(error.strerror)
+    return "not PEM, or not a matching pair" if isinstance(error, ssl.SSLError) else str(error.strerror)
 
 
 def _unusable(what: str, why: str) -> UsageError:
@@ -206,9 +206,9 @@ def _pool(configuration: Configuration) -> PoolManager:
     from kubernetes.client import ApiClient
 
     if not configuration.verify_ssl:
-        # It is set in the kubeconfig; a warning on every request says nothing new.
+        # It is set in the kubeconfig; a warning on every request is of no use.
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    configuration.keep_alive = True  # an idle proxy must not let a watch hang for ever
+    configuration.keep_alive = True  # a dead proxy must not make a watch hang forever
     try:
         pool: PoolManager = ApiClient(configuration).rest_client.pool_manager
     except ImportError as error:

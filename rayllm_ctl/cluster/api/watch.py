@@ -1,8 +1,7 @@
-"""Follow objects of several kinds at once: list, watch from there, and list again when the thread of events is lost.
+"""Follow objects of several kinds: list, watch from there, and list again when the watch expires.
 
-One daemon thread per kind keeps the objects as the API server last told them, and reports changes. A server that
-restarts, a connection that dies silently and a resourceVersion that is too old only cost a new list; what changed
-meanwhile is reported as changes.
+One daemon thread per kind keeps the last known objects and reports changes. After a restart of the server, a lost
+connection or an expired resourceVersion it lists again, and reports the changes in between.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ ROUND_SECONDS = 240.0
 """How long the server keeps one watch open: below the five minutes after which load balancers cut idle connections."""
 
 SILENCE_SECONDS = 90.0
-"""A watch that sends nothing for this long is taken for dead: bookmarks come about once a minute."""
+"""A watch that sends nothing for this long is considered dead: bookmarks arrive about once a minute."""
 
 GRACE_SECONDS = 30.0
-"""How long a kind that could be read before may be rejected: an API server that has just started denies requests."""
+"""How long requests for a readable kind may be denied: an API server that has just started denies requests."""
 
 LINGER_SECONDS = 0.1
-"""How long connections that are no longer needed stay open, which costs less than to close them at once."""
+"""How long unneeded connections stay open, which is cheaper than closing them at once."""
 
 BACK_OFF = (0.2, 5.0)
-"""Seconds before the first and at most before a later try after a failure; doubled each time, with jitter."""
+"""Initial and maximum seconds between retries; doubled each time, with jitter."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What happened to an object. `object` is its newest state, for DELETED the last one known."""
+    """What happened to an object. `object` is its newest state; for DELETED, its last known state."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     object: Mapping[str, Any]
@@ -52,21 +51,32 @@ class Change:
 
 @dataclass(frozen=True)
 class Subscription:
-    """The objects of one kind that are followed. metadata_only: without what they contain, but with the managers of
-    their fields and when these wrote them.
+    """The objects of one kind that are followed. metadata_only: without what they contain. writers: with the managers
+    of their fields, and when these wrote them. kept: whether the Watch has the objects, for `objects`; who keeps them
+    elsewhere spares the memory.
     """
 
     kind: str
     label_selector: str = ""
     field_selector: str = ""
     metadata_only: bool = False
+    writers: bool = False
+    kept: bool = True
+
+
+def as_followed(item: dict[str, Any], subscription: Subscription) -> dict[str, Any]:
+    """An object without what nobody reads of it."""
+    if subscription.metadata_only:  # the API server sends it as a PartialObjectMetadata
+        named = {"apiVersion": kind(subscription.kind).api_version, "kind": subscription.kind}
+        item = {**named, "metadata": item["metadata"]}
+    return keep_writers(item) if subscription.writers else keep_times(item)
 
 
 class Watch:
     """Changes of several kinds, merged. Use as a context manager: leaving it ends the threads.
 
     Raises, from `wait` and `drain`, the UserError that ended a thread: a right is missing, the kind is
-    unknown. Failures that may pass are retried; `trouble` says what they are while they last.
+    unknown. Temporary failures are retried; `trouble` describes the current one.
     """
 
     def __init__(self, cluster: Cluster, namespace: str | None) -> None:
@@ -76,7 +86,7 @@ class Watch:
         self._followers: dict[Subscription, _Follower] = {}
 
     def follow(self, subscriptions: Iterable[Subscription]) -> None:
-        """Follow these and no others; those that are followed continue. At first every object is reported as ADDED."""
+        """Follow exactly these subscriptions; existing ones continue. At first every object is reported as ADDED."""
         wanted = dict.fromkeys(subscriptions)
         for subscription in [old for old in self._followers if old not in wanted]:
             self._followers.pop(subscription).stop()
@@ -87,19 +97,19 @@ class Watch:
                 follower.start()
 
     def objects(self, subscription: Subscription) -> list[dict[str, Any]] | None:
-        """The objects of a subscription as they are now, once they were listed. Who reads them here knows their
-        changes so far, which are no longer reported. The objects are the Watch's own.
+        """The current objects of a subscription, once they were listed. Reading them acknowledges their changes so far,
+        which are no longer reported. The objects belong to the Watch.
 
-        None where it is not followed, or its watch is interrupted: then only a request tells.
+        None if it is not followed, or its watch is interrupted: then a request is needed.
         """
         follower = self._followers.get(subscription)
-        if follower is None:
+        if follower is None or not subscription.kept:
             return None
         with self._news.condition:
             self._news.condition.wait_for(lambda: follower.current is not None)
             if not follower.current:
                 return None
-            self._news.changes = [(source, one) for source, one in self._news.changes if source != subscription]
+            self._news.changes = [(source, change) for source, change in self._news.changes if source != subscription]
             return list(follower.known.values())
 
     @property
@@ -109,11 +119,11 @@ class Watch:
 
     @property
     def trouble(self) -> str | None:
-        """Why some changes may be late: what the last try met, while it has not been followed by a success."""
+        """Why some changes may be late: the error of the last try, until a try succeeds."""
         return next((text for text in (follower.trouble for follower in self._followers.values()) if text), None)
 
     def wait(self, seconds: float) -> bool:
-        """Block until something changed, at most `seconds`. What changed is left for `drain`."""
+        """Block until something changed, at most `seconds`. `drain` returns the changes."""
         with self._news.condition:
             self._news.condition.wait_for(lambda: self._news.changes or self._news.failure, seconds)
             return bool(self._next())
@@ -125,11 +135,11 @@ class Watch:
             return [change for _, change in changes]
 
     def reconnect(self) -> None:
-        """Open the watches again: after an outage of the network their connections may be dead without a sign."""
+        """Open the watches again: after a network outage their connections may be dead unnoticed."""
         self._disconnect()
 
     def close(self) -> None:
-        """End the threads, and in a moment their connections: a command that is over need not wait for these."""
+        """End the threads, and their connections a moment later: a finished command need not wait for them."""
         for follower in self._followers.values():
             follower.end()
         closing = threading.Timer(LINGER_SECONDS, self._disconnect)
@@ -155,7 +165,7 @@ class Watch:
 
 
 class _News:
-    """What the threads tell. The condition guards it all, and what the followers know."""
+    """State shared by the threads. The condition guards it and the followers' objects."""
 
     def __init__(self) -> None:
         self.condition = threading.Condition()
@@ -166,7 +176,7 @@ class _News:
 class _Follower:
     """The thread of one kind. `known` maps a uid to the object's newest state: a new list is compared with it.
 
-    current: whether `known` is told of every change; None before the first answer.
+    current: whether `known` receives every change; None before the first response.
     """
 
     def __init__(self, cluster: Cluster, subscription: Subscription, namespace: str | None, news: _News) -> None:
@@ -194,7 +204,7 @@ class _Follower:
         self.disconnect()
 
     def end(self) -> None:
-        """Tell nothing any more."""
+        """Stop delivering events."""
         self._stopped.set()
 
     def disconnect(self) -> None:
@@ -208,7 +218,7 @@ class _Follower:
         try:
             self._follow()
         finally:
-            self._set_current(False)  # whatever ended it, nobody may wait for it
+            self._set_current(False)  # however it ended, no reader may keep waiting for it
 
     def _follow(self) -> None:
         failures = 0
@@ -228,12 +238,12 @@ class _Follower:
                 self._set_current(False, error if ends else None)
                 if ends:
                     return
-            # A round that ends at once is a failure too, whatever the server calls it.
+            # A round that ends at once counts as a failure, whatever the status.
             failures = failures + 1 if time.monotonic() - begun < BACK_OFF[1] else 0
             if failures:
                 self._set_current(False)
                 first, most = BACK_OFF
-                # Two clients that lost the same server must not come back in step.
+                # Clients that lost the same server must not reconnect simultaneously.
                 self._stopped.wait(min(first * 2 ** (failures - 1), most) * random.uniform(0.5, 1.0))  # noqa: S311
 
     def _set_current(self, current: bool, failure: UserError | None = None) -> None:
@@ -248,7 +258,7 @@ class _Follower:
             self._kind.name, self._namespace, label_selector=self._subscription.label_selector,
             field_selector=self._subscription.field_selector, metadata_only=self._subscription.metadata_only,
         )  # fmt: skip
-        present = {_uid(item): self._kept(item) for item in listing.items}
+        present = {_uid(item): as_followed(item, self._subscription) for item in listing.items}
         changes = []
         for uid, item in present.items():
             old = self.known.get(uid)
@@ -258,38 +268,38 @@ class _Follower:
                 changes.append(Change("MODIFIED", item))
         changes += [Change("DELETED", item) for uid, item in self.known.items() if uid not in present]
         with self._news.condition:
-            self.known = present
+            self.known = {uid: self._remembered(item) for uid, item in present.items()}
             self.listed = True
             self._tell(changes)
         self._version = listing.resource_version
         self._succeeded()
 
-    def _kept(self, item: dict[str, Any]) -> dict[str, Any]:
-        """An object as it is kept, without what nobody reads of it."""
-        if not self._subscription.metadata_only:
-            return keep_times(item)
-        # The API server sends it as a PartialObjectMetadata.
-        named = {"apiVersion": self._kind.api_version, "kind": self._kind.name}
-        return keep_writers({**named, "metadata": item["metadata"]})
+    def _remembered(self, item: dict[str, Any]) -> dict[str, Any]:
+        """An object as the next list is compared with."""
+        if self._subscription.kept:
+            return item
+        metadata = item["metadata"]
+        named = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in metadata}
+        return {"apiVersion": item.get("apiVersion"), "kind": item.get("kind"), "metadata": named}
 
     def _tell(self, changes: Iterable[Change]) -> None:
-        """Under the lock, with what the changes led to."""
+        """Report changes, under the lock."""
         if not self._stopped.is_set():
             self._news.changes += [(self._subscription, change) for change in changes]
             self._news.condition.notify_all()
 
     def _watch(self) -> None:
-        """One round: until the server ends it. Leaves the newest resourceVersion behind."""
+        """One watch request, until the server ends it. Updates the newest resourceVersion."""
         query = [
             ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", self._version),
             ("timeoutSeconds", str(int(ROUND_SECONDS))),
         ]  # fmt: skip
-        one = self._subscription
-        query += selectors(one.label_selector, one.field_selector)
+        subscription = self._subscription
+        query += selectors(subscription.label_selector, subscription.field_selector)
         doing = f"watch {label(self._kind, None, self._namespace)}"
         with self._cluster.open(
             "GET", self._kind.path(self._namespace), query=query, read_timeout=SILENCE_SECONDS,
-            accept=METADATA_ONLY if one.metadata_only else "application/json",
+            accept=METADATA_ONLY if subscription.metadata_only else "application/json",
         ) as response:  # fmt: skip
             self._response = response
             try:
@@ -325,15 +335,15 @@ class _Follower:
             self._version = _version(item)
             if type_ == "BOOKMARK":
                 return
-            item = self._kept(item)
+            item = as_followed(item, self._subscription)
             uid = _uid(item)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UnreachableError(f"something between here and the API server garbles watches ({doing})") from error
+            raise UnreachableError(f"malformed watch event; a proxy may be altering responses ({doing})") from error
         with self._news.condition:
             if type_ == "DELETED":
                 self.known.pop(uid, None)
             else:
-                self.known[uid] = item
+                self.known[uid] = self._remembered(item)
             self._tell([Change(type_, item)])
 
 

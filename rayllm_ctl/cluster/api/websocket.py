@@ -1,7 +1,7 @@
 """A WebSocket to the API server, read and written by one thread.
 
 OpenSSL's connections are not safe for two threads: when one of them reads a TLS session ticket while the other writes,
-some data may never leave (measured: 4 of 200 connections). The library's own client has a thread that reads.
+some data may never leave (measured: 4 of 200 connections). The library's own client reads in a separate thread.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 _PIECE = 64 * 1024
-"""Bytes that are read at once: more than a TLS record has."""
+"""Bytes per read: more than a TLS record."""
 
 _HELD = 1024 * 1024
-"""Bytes that wait for a slow reader before nothing more is read."""
+"""Bytes buffered for a slow reader before reading stops."""
 
 _LOOK = 0.25
-"""Seconds between two looks whether `end` was called, where `local` cannot say it."""
+"""Seconds between two checks whether `end` was called, if `local` cannot signal it."""
 
 _CLOSE_TIMEOUT = 1.0
-"""Seconds to send what is left, and that the connection ends."""
+"""Seconds to send the remaining data and the close message."""
 
 _LONGEST_MESSAGE = 16 * 1024 * 1024
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -48,7 +48,7 @@ class WebSocket:
         self._ended = False
 
     def open(self, headers: Iterable[tuple[str, str]], timeout: float) -> None:
-        """Make the upgrade. Raises WebSocketException for another answer, TimeoutError, and OSError."""
+        """Send the upgrade request. Raises WebSocketException for another response, TimeoutError, and OSError."""
         from websockets.protocol import State
 
         request = self._protocol.connect()
@@ -79,7 +79,7 @@ class WebSocket:
     ) -> None:
         """Copy between `local` and the other end, until one of them or `end` closes the connection.
 
-        packed: the message for data of `local`. unpacked: the data in a message; None ends the connection.
+        packed: makes a message from data of `local`. unpacked: the data of a message; None ends the connection.
         """
         local.setblocking(False)
         self._socket.settimeout(0)
@@ -100,12 +100,12 @@ class WebSocket:
                 if self._ended:
                     break
                 self._flush()
-                room = self._is_open and len(incoming) < _HELD
+                may_read = self._is_open and len(incoming) < _HELD
                 listening = reading and len(self._outgoing) < _HELD
-                _watch(selector, self._socket, read=room, write=self._is_open and bool(self._outgoing))
+                _watch(selector, self._socket, read=may_read, write=self._is_open and bool(self._outgoing))
                 _watch(selector, local, read=listening, write=bool(incoming))
-                # The end of `local` is noticed while it is listened to.
-                wait = 0 if room and self._more else None if listening else _LOOK
+                # The end of `local` is noticed while it is read.
+                wait = 0 if may_read and self._more else None if listening else _LOOK
                 ready = {key.fileobj for key, _ in selector.select(wait)}
                 self._more = self._more or self._socket in ready
         self._close()
@@ -114,7 +114,7 @@ class WebSocket:
             self._socket.sendall(self._outgoing)
 
     def end(self) -> None:
-        """Let `carry` end; the end of `local`, which is to be closed next, wakes it."""
+        """End `carry`; closing `local`, which the caller does next, wakes it."""
         self._ended = True
 
     @property
@@ -123,11 +123,11 @@ class WebSocket:
 
         return self._protocol.state is State.OPEN
 
-    def _messages(self, room: bool) -> Iterator[bytes]:
-        """Whole messages that have come, of one read at most."""
+    def _messages(self, may_read: bool) -> Iterator[bytes]:
+        """The complete messages received, from at most one read."""
         early, self._early = self._early, []
         yield from early
-        if not room or not self._more or not self._is_open:
+        if not may_read or not self._more or not self._is_open:
             return
         try:
             yield from self._received(self._socket.recv(_PIECE))
@@ -137,7 +137,7 @@ class WebSocket:
             self._received(b"")
 
     def _received(self, data: bytes) -> list[bytes]:
-        """The whole messages that end in `data`; empty data is the end of the connection."""
+        """The messages completed by `data`; empty data is the end of the connection."""
         from websockets.frames import Frame, Opcode
 
         if data:
@@ -155,7 +155,7 @@ class WebSocket:
         return messages
 
     def _take(self, local: socket.socket, packed: Callable[[bytes], bytes]) -> bool:
-        """Send on what `local` has; whether it may have more."""
+        """Forward data of `local`; returns whether there may be more."""
         try:
             data = local.recv(_PIECE)
         except _WOULD_BLOCK:
@@ -172,11 +172,11 @@ class WebSocket:
             self._outgoing += piece
 
     def _flush(self) -> None:
-        """Send what can be sent now."""
+        """Send as much as possible without waiting."""
         if not self._outgoing or not self._is_open:
             return
-        # TLS within the TLS of a proxy, which is not a socket but urllib3's own, loses data where it has to wait.
-        # It waits here, and reads nothing meanwhile.
+        # TLS within the TLS of a proxy, an object of urllib3 and not a socket, loses data if it has to wait.
+        # So wait here, without reading in the meantime.
         waits = not isinstance(self._socket, socket.socket)
         self._socket.settimeout(None if waits else 0)
         if not _written(self._socket, self._outgoing):
@@ -190,7 +190,7 @@ class WebSocket:
 
 
 def _written(target: socket.socket, data: bytearray) -> bool:
-    """Send what can be sent now and remove it from `data`; False where nothing can be sent any more."""
+    """Send as much as possible and remove it from `data`; False if the connection is closed."""
     try:
         while data:
             del data[: target.send(data)]

@@ -1,4 +1,4 @@
-"""The Secret with the API keys of a gateway: entries are added and removed one by one, while others do the same."""
+"""The Secret with the API keys of a gateway: add and remove single entries, safe with concurrent changes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rayllm_ctl.errors import ConflictError, UserError
 from rayllm_ctl.model.kube.labels import KEYS_CHANGED, MANAGED_BY, MANAGER, SERVICE
 
 _TRIES = 20
-"""How often a change is tried while other clients change the Secret in between."""
+"""Tries of a change while other clients change the Secret."""
 
 _PAUSE = 0.2
-"""Seconds at most between two tries, so that clients do not meet again and again."""
+"""Maximum random seconds between two tries, so that clients do not collide repeatedly."""
 
 _MERGE = "application/merge-patch+json"
 
@@ -34,7 +34,7 @@ def read_secret(cluster: Cluster, name: str, namespace: str) -> dict[str, Any] |
 
 
 def add_entry(cluster: Cluster, name: str, namespace: str, entry: str, value: str) -> bool:
-    """Put an entry into the Secret; False if it has one of that name. Creates the Secret where there is none."""
+    """Add an entry to the Secret; False if it has one of that name. Creates the Secret if there is none."""
     data = {entry: base64.b64encode(value.encode()).decode()}
 
     def change(secret: Mapping[str, Any] | None) -> bool:
@@ -52,7 +52,7 @@ def add_entry(cluster: Cluster, name: str, namespace: str, entry: str, value: st
 
 
 def remove_entry(cluster: Cluster, name: str, namespace: str, entry: str) -> bool:
-    """Take an entry out of the Secret; False if there is none of that name."""
+    """Remove an entry from the Secret; False if there is none of that name."""
 
     def change(secret: Mapping[str, Any] | None) -> bool:
         if secret is None or entry not in (secret.get("data") or {}):
@@ -66,7 +66,7 @@ def remove_entry(cluster: Cluster, name: str, namespace: str, entry: str) -> boo
 def touch_pods(cluster: Cluster, secret: str, namespace: str) -> int:
     """Change an annotation of the pods that mount `secret`: their kubelets then refresh it at once.
 
-    Returns how many pods mount it. Raises ForbiddenError where the user may not list or patch pods.
+    Returns the number of pods that mount it. Raises ForbiddenError if the user may not list or patch pods.
     """
     body = {"metadata": {"annotations": {KEYS_CHANGED: datetime.now(UTC).isoformat()}}}
     pods = [pod for pod in cluster.list("Pod", namespace, label_selector=SERVICE) if _mounts(pod, secret)]
@@ -74,7 +74,7 @@ def touch_pods(cluster: Cluster, secret: str, namespace: str) -> int:
         try:
             cluster.patch("Pod", pod["metadata"]["name"], namespace, body, content_type=_MERGE)
         except NotFoundError:
-            continue  # a pod that has gone reads nothing
+            continue  # a deleted pod reads nothing
     return len(pods)
 
 
@@ -84,7 +84,7 @@ def _mounts(pod: Mapping[str, Any], secret: str) -> bool:
 
 
 def _patch(cluster: Cluster, secret: Mapping[str, Any], data: Mapping[str, str | None]) -> None:
-    """Change entries of the Secret, if it is still the one that was read."""
+    """Change entries of the Secret, if it has not changed since it was read."""
     metadata = secret["metadata"]
     body = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "data": data}
     cluster.patch("Secret", metadata["name"], metadata["namespace"], body, content_type=_MERGE)
@@ -106,4 +106,4 @@ def _changed(cluster: Cluster, name: str, namespace: str, change: Callable[[Mapp
             if error.status != 409:
                 raise
             time.sleep(random.uniform(0, _PAUSE))  # noqa: S311  nothing secret
-    raise ConflictError(f"Secret {namespace}/{name} is being changed all the time", hint="run the command again")
+    raise ConflictError(f"Secret {namespace}/{name} is being modified concurrently", hint="run the command again")

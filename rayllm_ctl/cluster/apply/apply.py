@@ -1,4 +1,4 @@
-"""Server-side apply: what changes, what does not, and which other managers own fields.
+"""Server-side apply: its result for each object, and conflicts with other field managers.
 
 Conflicts are forced only where the user opted in, and unknown fields are rejected rather than dropped.
 """
@@ -24,7 +24,7 @@ _ORDER = (
     ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
     ("ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange"),
 )
-"""What other objects need goes first; kinds that are not listed are workloads and go last."""
+"""The order of kinds: objects that others need come first; other kinds are workloads and come last."""
 
 KnownObjects = Mapping[tuple[str, str], dict[str, Any] | None]
 """Objects by kind and name, as they were read; None: there is none."""
@@ -43,7 +43,7 @@ def apply(
     unchanged: Mapping[str, int] | None = None,
     known: KnownObjects = MappingProxyType({}),
 ) -> Iterator[tuple[Applied, dict[str, Any]]]:
-    """Apply `manifests` in the order they need; yield what became of each, and the object as it is stored now.
+    """Apply `manifests` in the required order; yield the result for each, and the object as stored.
 
     A manifest without a namespace goes to the cluster's default one. dry_run "server": everything is checked, nothing
     is written. unchanged: by kind, the metadata.generation that an object must still have. known: objects that were
@@ -71,7 +71,7 @@ def would_apply(
     field_manager: str = MANAGER,
     known: KnownObjects = MappingProxyType({}),
 ) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any]]]:
-    """Each object as it is stored (None: not there) and as `apply` would leave it; nothing is written.
+    """Each object as stored (None: it does not exist) and after `apply`; nothing is written.
 
     In the order of `apply`, with the same errors. known: as for `apply`.
     """
@@ -98,7 +98,7 @@ def _patch(
     metadata = manifest.get("metadata") or {}
     name = str(metadata.get("name") or "")
     if not name:
-        raise UserError(f"a {what.name} manifest has no metadata.name", hint="objects that are applied need a name")
+        raise UserError(f"a {what.name} manifest has no metadata.name", hint="applied objects need a name")
     namespace = str(metadata.get("namespace") or cluster.namespace) if what.namespaced else None
 
     query = [("fieldManager", field_manager), ("fieldValidation", "Strict"), ("force", str(force_conflicts).lower())]
@@ -119,9 +119,9 @@ def _patch(
 def _only_if(
     before: Mapping[str, Any] | None, manifest: Mapping[str, Any], generation: int, shown: str
 ) -> dict[str, Any]:
-    """`manifest` so that the API server rejects it once the object has changed again.
+    """`manifest` with a resourceVersion, so that the API server rejects it if the object changes again.
 
-    The generation is compared first: a new status is not a change, but a new resourceVersion.
+    The generation is compared first: a new status changes the resourceVersion, but is not a change of the spec.
     """
     if before is None or before["metadata"].get("generation") != generation:
         raise ConflictError(f"{shown} changed in the meantime", hint="run the command again")
@@ -148,7 +148,7 @@ def _explained(error: ApiError, what: Kind, name: str, namespace: str | None) ->
         return UserError(
             f"{shown} has unknown fields: {', '.join(fields)}",
             hint=(
-                "a field may be misspelled, or newer than what the cluster runs",
+                "a field may be misspelled, or newer than the cluster's version",
                 f"kubectl explain {what.resource} --recursive",
             ),
         )  # fmt: skip
@@ -169,7 +169,7 @@ def _missing(error: ApiError, what: Kind, shown: str, namespace: str | None) -> 
             f"the cluster does not serve {what.resource}: KubeRay is not installed", hint=INSTALL_KUBERAY, exit_code=1
         )
     return UserError(
-        f"the cluster does not serve {what.resource} ({what.api_version})", hint="install what provides it"
+        f"the cluster does not serve {what.resource} ({what.api_version})", hint="install its CustomResourceDefinition"
     )
 
 
@@ -193,7 +193,7 @@ def _conflict(error: ApiError, shown: str) -> UserError:
     return FieldConflictError(
         "\n".join([f"{shown}: {managers} has set fields that would change:", *lines]),
         hint=(
-            "leave these fields out of what you apply: their owner keeps them",
-            f"or remove them from what {managers} applies, then run this again",
+            "remove these fields from your manifest: their owner keeps them",
+            f"or remove them from the manifest of {managers}, then run this again",
         ),
     )

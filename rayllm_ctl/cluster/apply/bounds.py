@@ -1,14 +1,13 @@
 """Replica bounds of a live service.
 
-KubeRay leaves replicas, minReplicas and maxReplicas out of the hash by which it notices changes of a RayService, and
-does not carry them to the RayCluster that runs (ray-project/kuberay#4568, #2331). So they are written to both.
+KubeRay leaves replicas, minReplicas and maxReplicas out of the hash by which it detects changes of a RayService, and
+does not propagate them to the running RayCluster (ray-project/kuberay#4568, #2331). So they are written to both.
 
-They are written to the RayCluster that stays, and to no other: one that a second RayCluster is about to replace would
-start workers that nobody uses, on the GPUs that the second one waits for.
+They are written only to the RayCluster that stays: one that is about to be replaced would start unused workers, on the
+GPUs that the second one waits for.
 
-A maximum below the number of workers that run comes last: Ray's autoscaler ends a worker at once that is above it, with
-the replica on it and its requests (seen with Ray 2.60). Workers of replicas that Serve has ended it removes when they
-are idle.
+A maximum below the number of running workers is written last: Ray's autoscaler stops a worker above it at once, with
+its replica and requests (seen with Ray 2.60). It removes workers without replicas when they are idle.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ _BOUNDS = ("minReplicas", _MAXIMUM)
 def propagate_bounds(
     cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any]
 ) -> tuple[list[Applied], dict[str, int]]:
-    """Write the bounds of `applied` (as stored) to its live RayClusters of these names where they differ.
+    """Write the bounds of `applied` (as stored) to its live RayClusters of these names if they differ.
 
-    Returns what changed, and the workers of each group that has more of them than its new maximum, which is lowered to
-    their number only. Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. `replicas` of a
-    group is the autoscaler's and is left alone. Raises ApiError with status 422 when a RayCluster's groups were
-    reordered in between: running again succeeds.
+    Returns the changes, and the number of workers of each group above its new maximum, which is lowered only to that
+    number. Groups are matched by name; one that a RayCluster lacks is KubeRay's to add. `replicas` of a
+    group is the autoscaler's and is left alone. Raises ApiError with status 422 if a RayCluster's groups were
+    reordered in between: a retry succeeds.
     """
     namespace, changed, left = applied["metadata"]["namespace"], list[Applied](), dict[str, int]()
     for live in _live(cluster, names, namespace):
@@ -58,17 +57,17 @@ def propagate_bounds(
 
 
 def outdated(cluster: Cluster, names: Sequence[str], applied: Mapping[str, Any]) -> list[str]:
-    """Those of the live RayClusters of `applied` of these names that have other bounds."""
+    """The live RayClusters of `applied` with these names that have different bounds."""
     live = _live(cluster, names, applied["metadata"]["namespace"])
-    return [item["metadata"]["name"] for item in live if bounds_patch(item, applied)]
+    return [ray_cluster["metadata"]["name"] for ray_cluster in live if bounds_patch(ray_cluster, applied)]
 
 
 @contextmanager
 def keep_propagating(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[list[Applied]]:
-    """Repeat `propagate_bounds` until nothing is left, while the service is waited for; what changed, at the end.
+    """Repeat `propagate_bounds` in a thread while waiting for the service; the changes are complete at the end.
 
-    The bounds go to the RayCluster that serves in the end, which is known once KubeRay has looked at the change.
-    The service is not Ready before that, so whoever waits for it says what is left when their time is over.
+    The bounds are written to the RayCluster that serves in the end, which is known after KubeRay has processed the
+    change. The service is not Ready before that, so the wait reports the rest at its time-out.
     """
     stop, changed = threading.Event(), list[Applied]()
     name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
@@ -97,9 +96,9 @@ def keep_propagating(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str,
 
 
 def _workers_above(cluster: Cluster, live: Mapping[str, Any], applied: Mapping[str, Any]) -> dict[str, int]:
-    """Workers of each group of a live RayCluster that has more of them than the lower maximum that it is to get.
+    """Workers of each group of a live RayCluster with more workers than its new, lower maximum.
 
-    Its pods are counted: `replicas` of a group may be less, as KubeRay makes as many as the minimum.
+    Its pods are counted: `replicas` of a group may be less, as KubeRay creates at least the minimum.
     """
     wanted = _groups(cluster_spec(applied))
     lower = {
@@ -134,7 +133,7 @@ def bounds_patch(
 ) -> list[dict[str, Any]]:
     """The JSON patch that gives a live RayCluster the bounds of the RayService `applied`; empty if it has them.
 
-    at_least: by group, what its maximum is not to fall below.
+    at_least: by group, a lower limit for its maximum.
     """
     least = at_least or {}
     wanted = _groups(cluster_spec(applied))
@@ -146,7 +145,7 @@ def bounds_patch(
             want[_MAXIMUM] = max(want[_MAXIMUM], least[name])
         changes = [(key, want[key]) for key in _BOUNDS if key in want and want[key] != group.get(key)]
         if changes:
-            # A JSON patch knows groups by position only: the test makes it fail rather than hit another group.
+            # A JSON patch addresses groups by position: the test operation makes it fail if groups were reordered.
             at = f"/spec/workerGroupSpecs/{index}"
             operations.append({"op": "test", "path": f"{at}/groupName", "value": name})
             operations += [{"op": "add", "path": f"{at}/{key}", "value": value} for key, value in changes]

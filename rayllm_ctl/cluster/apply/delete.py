@@ -1,4 +1,4 @@
-"""Delete a service with what was applied for it, and wait until nothing of it runs any more."""
+"""Delete a service with the objects applied for it, and wait until its pods are gone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def delete_service(
     ignore_not_found: bool = False,
     known: dict[str, Any] | None = None,
 ) -> Iterator[Applied | Noted]:
-    """Delete service `name`, what rayllm-ctl applied for it, its history; with `wait`, wait until its pods are gone.
+    """Delete service `name`, the objects applied for it, its history; with `wait`, wait until its pods are gone.
 
     A service that was not applied by rayllm-ctl is deleted all the same: it was named. Run again after an interruption,
     it keeps waiting. timeout: seconds. known: its object, where it was read a moment ago. Raises NotFoundError when
@@ -50,11 +50,11 @@ def delete_service(
     learn_other_kinds(cluster, [*filter(None, [service]), *(item for one in history for item in one.manifests)])
     found = inventory(cluster, name, namespace)
     if found.unread:
-        yield Noted(f"{found.unknown(namespace)}: what rayllm-ctl applied of these for {name} is not deleted")
-    doomed = _doomed(found.entries, service)
+        yield Noted(f"{found.unknown(namespace)}: objects that rayllm-ctl applied of these for {name} are not deleted")
+    entries = _deletion_order(found.entries, service)
     if unread:
         yield Noted(f"not permitted to {unread}: the history of {name} is not deleted")
-    if not doomed and not history and not left.pods():
+    if not entries and not history and not left.pods():
         if ignore_not_found:
             return
         raise not_found(cluster, kind, name, namespace)
@@ -62,19 +62,19 @@ def delete_service(
     if wait and service is not None:
         try:
             yield from ending.end_replicas(service, deadline)
-            # Before KubeRay and the garbage collector delete them, with the grace period of their spec.
+            # Before KubeRay and the garbage collector delete them with the grace period of their spec.
             left.end_pods(ending.emptied)
-        except (KeyboardInterrupt, GeneratorExit):  # the latter where what is said of it is interrupted
+        except (KeyboardInterrupt, GeneratorExit):  # the latter if the consumer of the events is interrupted
             if ending.begun:
-                for _ in delete_all(cluster, doomed, background=left.clears_redis()):
-                    pass  # a service without applications is of no use to anybody
+                for _ in delete_all(cluster, entries, background=left.clears_redis()):
+                    pass  # a service without applications is useless
             raise
-    for applied in delete_all(cluster, doomed, background=left.clears_redis()):
+    for applied in delete_all(cluster, entries, background=left.clears_redis()):
         if not wait:
             yield applied
     yield from delete_revisions(cluster, name, namespace, history)
     if wait:
-        yield from left.wait(doomed, deadline, timeout)
+        yield from left.wait(entries, deadline, timeout)
 
 
 def delete_declared(
@@ -104,16 +104,16 @@ def delete_declared(
 
 
 def _history(cluster: Cluster, name: str, namespace: str) -> tuple[list[Revision], str]:
-    """The revisions of a service, and the right that reading them lacks."""
+    """The revisions of a service, and the missing right to read them, if any."""
     try:
         return revisions(cluster, name, namespace), ""
     except ForbiddenError as error:
         return [], error.right
 
 
-def delete_all(cluster: Cluster, doomed: Sequence[Entry], *, background: bool = False) -> Iterator[Applied]:
-    """Ask the API server to delete objects, yielding those that were there. UserError where another one has a name."""
-    for item in doomed:
+def delete_all(cluster: Cluster, entries: Sequence[Entry], *, background: bool = False) -> Iterator[Applied]:
+    """Delete objects, yielding those that existed. UserError if another object has taken a name."""
+    for item in entries:
         try:
             cluster.delete(item.kind, item.name, item.namespace, uid=item.uid, background=background)
         except NotFoundError:
@@ -122,13 +122,13 @@ def delete_all(cluster: Cluster, doomed: Sequence[Entry], *, background: bool = 
             if error.status == 409:
                 raise UserError(
                     f"{item.kind} {item.name} was replaced by another object of this name in the meantime",
-                    hint="look at it and run the command again",
+                    hint="check this object and run the command again",
                 ) from error
             raise
         yield Applied(item.kind, item.name, item.namespace, "deleted")
 
 
-def _doomed(found: list[Entry], service: Mapping[str, Any] | None) -> list[Entry]:
+def _deletion_order(found: list[Entry], service: Mapping[str, Any] | None) -> list[Entry]:
     if service is None:
         return found
     first = entry(service)
@@ -136,7 +136,7 @@ def _doomed(found: list[Entry], service: Mapping[str, Any] | None) -> list[Entry
 
 
 class _ServiceLeftovers(Leftovers):
-    """What is still there of a service. RayClusters that were seen once are remembered: their pods outlive them."""
+    """The remaining objects of a service. Remembers its RayClusters, as their pods outlive them."""
 
     def __init__(self, cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> None:
         super().__init__(cluster, name, namespace, f"kubectl get rayclusters,pods -n {namespace} -l {kuberay.CLUSTER}")
@@ -170,9 +170,9 @@ class _ServiceLeftovers(Leftovers):
         ]
 
     def end_pods(self, clusters: Collection[str]) -> None:
-        """Delete the pods of RayClusters in which no replica runs, if the user may.
+        """Delete the pods of RayClusters without replicas, if permitted.
 
-        KubeRay replaces none of them: while they end, it counts them, and their RayCluster is deleted next.
+        KubeRay does not replace them: it counts terminating pods, and their RayCluster is deleted next.
         """
 
         def end(pod: Mapping[str, Any]) -> None:
@@ -188,31 +188,31 @@ class _ServiceLeftovers(Leftovers):
                 tasks.map(end, [pod for pod in self.pods() if _cluster_of(pod) in clusters and not cleans_up(pod)])
 
     def notes(self, parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Of the pods in which KubeRay clears the Redis of a RayCluster. It tries once."""
+        """Notes on the pods in which KubeRay clears the Redis of a RayCluster. KubeRay tries only once."""
         for pod in filter(cleans_up, parts):
             name = pod["metadata"]["labels"][kuberay.CLUSTER]
             self._cleaned.add(name)
             if (pod.get("status") or {}).get("phase") != "Failed":
                 yield f"waiting for the Job that clears the Redis of RayCluster {name}"
             else:
-                yield f"the Job that clears the Redis of RayCluster {name} failed, and {self._state_stays(name)}"
+                yield f"the Job that clears the Redis of RayCluster {name} failed, and {self._data_remains(name)}"
 
     def clears_redis(self) -> bool:
-        """Whether KubeRay is to run such a pod. Then no dependents may be deleted first: the garbage collector would
-        take the service account that the pod needs, and KubeRay would wait for it in vain.
+        """Whether KubeRay has to run such a pod. Then dependents must not be deleted first: the garbage collector would
+        delete the service account that the pod needs, and KubeRay would wait for the pod without success.
         """
         return any(kuberay.REDIS_FINALIZER in item["metadata"].get("finalizers", ()) for item in self._seen.values())
 
     def final_notes(self) -> Iterator[str]:
-        """Of RayClusters for which no such pod was seen: KubeRay gives up after some minutes."""
+        """Notes on RayClusters without such a pod: KubeRay gives up after some minutes."""
         for name, item in self._seen.items():
             if name not in self._cleaned and kuberay.REDIS_FINALIZER in item["metadata"].get("finalizers", ()):
                 job = f"the Job that clears the Redis of RayCluster {name}"
-                yield f"KubeRay did not run {job}: {self._state_stays(name)}"
+                yield f"KubeRay did not run {job}: {self._data_remains(name)}"
 
-    def _state_stays(self, name: str) -> str:
+    def _data_remains(self, name: str) -> str:
         uid = self._seen[name]["metadata"]["uid"] if name in self._seen else ""
-        return "its state stays there" + (
+        return "its data remains in Redis" + (
             f"; to delete it: redis-cli --scan --pattern '*{uid}*' | xargs redis-cli del" if uid else ""
         )
 

@@ -1,4 +1,4 @@
-"""Delete a batch job with what was applied for it, and wait until nothing of it runs any more."""
+"""Delete a batch job with the objects applied for it, and wait until its pods are gone."""
 
 from __future__ import annotations
 
@@ -18,38 +18,44 @@ from rayllm_ctl.model.kube.labels import BATCH
 def delete_job(
     cluster: Cluster, name: str, namespace: str, *, wait: bool, timeout: float, ignore_not_found: bool
 ) -> Iterator[Applied | Noted]:
-    """Delete the batch job `name` and what rayllm-ctl applied for it; with `wait`, wait until its pods are gone.
+    """Delete the batch job `name` and the objects applied for it; with `wait`, wait until its pods are gone.
 
-    Run again after an interruption, it keeps waiting. timeout: seconds. Raises NotFoundError when there is nothing
-    (unless ignore_not_found), WaitTimeoutError that names what is left and why.
+    Run again after an interruption, it continues to wait. timeout: seconds. Raises NotFoundError if there is nothing to
+    delete (unless ignore_not_found), WaitTimeoutError with the remaining objects and the reasons.
     """
     job = find_job(cluster, name, namespace)
-    found = job_inventory(cluster, name, namespace)
-    if found.unread:
-        yield Noted(f"{found.unknown(namespace)}: what rayllm-ctl applied of these for {name} is not deleted")
-    others = [item for item in found.entries if job is None or item.uid != job["metadata"]["uid"]]
-    doomed = [*([entry(job)] if job is not None else []), *others]
-    if not doomed and not _JobLeftovers(cluster, name, namespace).parts():
+    inventory = job_inventory(cluster, name, namespace)
+    if inventory.unread:
+        yield Noted(
+            f"{inventory.unknown(namespace)}: objects that rayllm-ctl applied of these for {name} are not deleted"
+        )
+    others = [
+        applied_entry
+        for applied_entry in inventory.entries
+        if job is None or applied_entry.uid != job["metadata"]["uid"]
+    ]
+    entries = [*([entry(job)] if job is not None else []), *others]
+    if not entries and not _JobLeftovers(cluster, name, namespace).parts():
         if ignore_not_found:
             return
         raise no_such_job(cluster, name, namespace)
-    yield from remove_job(cluster, name, namespace, doomed, wait=wait, timeout=timeout)
+    yield from remove_job(cluster, name, namespace, entries, wait=wait, timeout=timeout)
 
 
 def remove_job(
-    cluster: Cluster, name: str, namespace: str, doomed: Sequence[Entry], *, wait: bool, timeout: float
+    cluster: Cluster, name: str, namespace: str, entries: Sequence[Entry], *, wait: bool, timeout: float
 ) -> Iterator[Applied | Noted]:
-    """Delete `doomed` objects of the batch job `name`; with `wait`, wait until its pods are gone as well."""
+    """Delete these objects of the batch job `name`; with `wait`, wait until its pods are gone as well."""
     deadline = time.monotonic() + timeout
-    for applied in delete_all(cluster, doomed):
+    for applied in delete_all(cluster, entries):
         if not wait:
             yield applied
     if wait:
-        yield from _JobLeftovers(cluster, name, namespace).wait(doomed, deadline, timeout)
+        yield from _JobLeftovers(cluster, name, namespace).wait(entries, deadline, timeout)
 
 
 class _JobLeftovers(Leftovers):
-    """RayClusters and pods of the job that are still there."""
+    """Remaining RayClusters and pods of the job."""
 
     def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
         self._selector = f"{BATCH}={name}"

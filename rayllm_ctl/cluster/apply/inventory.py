@@ -1,7 +1,7 @@
-"""Which objects rayllm-ctl applied for a service, proven object by object.
+"""The objects that rayllm-ctl applied for a service, verified by managedFields.
 
-KubeRay copies the labels of a RayService to everything it makes for it, so labels alone prove nothing. What counts is
-that the API server recorded an apply by our field manager, and that no other object owns it.
+KubeRay copies the labels of a RayService to all objects that it creates for it, so labels are not sufficient. An object
+must have an apply by our field manager in its managedFields, and no owner.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rayllm_ctl.model.kube.owned import declared_by
 
 @dataclass(frozen=True)
 class Entry:
-    """One object of the inventory. The uid makes sure that nothing else of that name is deleted."""
+    """One object of the inventory. The uid ensures that no other object of that name is deleted."""
 
     kind: str
     name: str
@@ -30,8 +30,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Inventory:
-    """What rayllm-ctl applied, in the order of deletion. unread: kinds of which there may be more, as the user is not
-    permitted to list them.
+    """Applied objects, in the order of deletion. unread: kinds that the user is not permitted to list, of which there
+    may be more.
     """
 
     objects: Sequence[dict[str, Any]]
@@ -39,28 +39,31 @@ class Inventory:
 
     @property
     def entries(self) -> list[Entry]:
-        return [entry(item) for item in self.objects]
+        return [entry(stored) for stored in self.objects]
 
     def unknown(self, namespace: str) -> str:
-        """What could not be read, for a message; empty where all was."""
+        """The kinds that could not be read, for a message; empty if none."""
         if not self.unread:
             return ""
-        return f"not permitted to list {', '.join(kind(one).resource for one in self.unread)} in namespace {namespace}"
+        resources = ", ".join(kind(name).resource for name in self.unread)
+        return f"not permitted to list {resources} in namespace {namespace}"
 
 
 def inventory(
     cluster: Cluster, name: str, namespace: str, without: Collection[str] = (), *, only: Collection[str] | None = None,
     owner: str = "",
 ) -> Inventory:  # fmt: skip
-    """What rayllm-ctl applied for service `name`; nothing of a batch job of that name. without, only: kinds that do not
-    matter, and those that do. owner: the uid of the LLMService that declares the service, whose children count then.
+    """The objects applied for service `name`, but not for a batch job of that name. without, only: kinds to exclude or
+    include. owner: the uid of the LLMService that declares the service, whose children count then.
     """
-    kinds = [one for one in applied_kinds() if (only is None or one in only) and one not in without]
+    kinds = [
+        kind_name for kind_name in applied_kinds() if (only is None or kind_name in only) and kind_name not in without
+    ]
     return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}", kinds, owner)
 
 
 def job_inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
-    """What rayllm-ctl applied for the batch job `name`."""
+    """The objects applied for the batch job `name`."""
     return _listed(cluster, namespace, f"{BATCH}={name}", applied_kinds())
 
 
@@ -74,11 +77,11 @@ def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str
             return None
 
     with Tasks() as tasks:
-        found = tasks.map(read, kinds)
+        lists = tasks.map(read, kinds)
     objects = [
-        item for items in found for item in items or () if (is_child_of(item, owner) if owner else applied_by_us(item))
+        item for items in lists for item in items or () if (is_child_of(item, owner) if owner else applied_by_us(item))
     ]
-    return Inventory(objects, tuple(one for one, items in zip(kinds, found, strict=True) if items is None))
+    return Inventory(objects, tuple(kind_name for kind_name, items in zip(kinds, lists, strict=True) if items is None))
 
 
 def entry(item: Mapping[str, Any]) -> Entry:

@@ -1,4 +1,4 @@
-"""Wait until objects that are being deleted are gone, and report what is left of them."""
+"""Wait until deleted objects are gone, and report the remaining ones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.quantities import format_duration
 
 POLL_SECONDS = 1.0
-"""Between two looks at what is left. No watch: pods have to be found by the name of a RayCluster that is gone."""
+"""Seconds between two polls. There is no watch, as pods have to be found by the name of a deleted RayCluster."""
 
 
 class Leftovers:
-    """What is still there of a service or batch job `name` that is being deleted: here, only the deleted objects.
+    """The remaining objects of a service or batch job `name` that is being deleted; here only the deleted objects.
 
-    look: a command that lists it.
+    look: a command that lists them.
     """
 
     def __init__(self, cluster: Cluster, name: str, namespace: str, look: str) -> None:
@@ -31,30 +31,30 @@ class Leftovers:
         self._look = look
 
     def parts(self) -> list[dict[str, Any]]:
-        """RayClusters and pods that controllers made, which have to be gone as well."""
+        """RayClusters and pods created by controllers, which have to be gone as well."""
         return []
 
     def notes(self, parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:  # noqa: ARG002  for subclasses
-        """What to report of `parts`; what was reported before is not repeated."""
+        """New notes on `parts`; notes are not repeated."""
         yield from ()
 
     def final_notes(self) -> Iterator[str]:
-        """What to report when all is gone."""
+        """Notes when all objects are gone."""
         yield from ()
 
-    def wait(self, doomed: Sequence[Entry], deadline: float, timeout: float) -> Iterator[Applied | Noted]:
-        """Wait until the `doomed` objects and all parts are gone. WaitTimeoutError after `deadline` names what is left.
+    def wait(self, entries: Sequence[Entry], deadline: float, timeout: float) -> Iterator[Applied | Noted]:
+        """Wait until the deleted objects and all parts are gone. WaitTimeoutError after `deadline` lists the rest.
 
-        timeout: seconds from the beginning to `deadline`, for the message.
+        timeout: seconds from the start to `deadline`, for the message.
         """
-        pending = list(doomed)
+        pending = list(entries)
         reported: set[str] = set()
         pods_before: int | None = None
         while True:
-            left = {item: found for item in pending if (found := self._find(item)) is not None}
-            for item in pending:
-                if item not in left:
-                    yield Applied(item.kind, item.name, item.namespace, "deleted")
+            left = {entry: stored for entry in pending if (stored := self._find(entry)) is not None}
+            for entry in pending:
+                if entry not in left:
+                    yield Applied(entry.kind, entry.name, entry.namespace, "deleted")
             pending = list(left)
             parts = self.parts()
             for note in self.notes(parts):
@@ -72,32 +72,32 @@ class Leftovers:
                 raise self._timed_out([*left.values(), *parts], timeout)
             time.sleep(max(min(POLL_SECONDS, deadline - time.monotonic()), 0.05))
 
-    def _find(self, item: Entry) -> dict[str, Any] | None:
+    def _find(self, entry: Entry) -> dict[str, Any] | None:
         try:
-            found = self.cluster.get(item.kind, item.name, item.namespace)
+            stored = self.cluster.get(entry.kind, entry.name, entry.namespace)
         except NotFoundError:
             return None
-        return found if found["metadata"]["uid"] == item.uid else None
+        return stored if stored["metadata"]["uid"] == entry.uid else None
 
     def _timed_out(self, still: Sequence[Mapping[str, Any]], timeout: float) -> WaitTimeoutError:
-        lines = [f"  {_why_left(item)}" for item in still]
+        lines = [f"  {_why_kept(item)}" for item in still]
         hints = [self._look]
         if any("finalizers" in item["metadata"] for item in still):
-            hints.append("a finalizer is removed by its controller: is the KubeRay operator running?")
+            hints.append("finalizers are removed by their controller: is the KubeRay operator running?")
         hints.append("the deletion continues; run the command again to wait for it")
         return WaitTimeoutError(
-            "\n".join([f"{self.name} still exists after {format_duration(timeout)}; what is left:", *lines]),
+            "\n".join([f"{self.name} still exists after {format_duration(timeout)}; remaining objects:", *lines]),
             hint=tuple(hints),
         )
 
 
-def cleans_up(item: Mapping[str, Any]) -> bool:
-    """Whether a pod is that of the Job which clears the Redis of a RayCluster."""
-    return bool((item["metadata"].get("labels") or {}).get(kuberay.NODE_TYPE) == kuberay.REDIS_CLEANUP)
+def cleans_up(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod belongs to the Job that clears the Redis of a RayCluster."""
+    return bool((pod["metadata"].get("labels") or {}).get(kuberay.NODE_TYPE) == kuberay.REDIS_CLEANUP)
 
 
-def _why_left(item: Mapping[str, Any]) -> str:
-    """An object that a deletion has left, and what holds it."""
+def _why_kept(item: Mapping[str, Any]) -> str:
+    """A line for a remaining object, and why it was kept."""
     metadata = item["metadata"]
     reasons = []
     if metadata.get("finalizers"):

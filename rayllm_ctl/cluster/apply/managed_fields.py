@@ -1,4 +1,4 @@
-"""What rayllm-ctl has applied of a live object: the manifest without its file.
+"""The applied manifest of a live object, reconstructed from its managedFields.
 
 The API server keeps the fields of each applied manifest in metadata.managedFields, and their values are those of the
 object. Source: sigs.k8s.io/structured-merge-diff v6, fieldpath/serialize.go (`f:` a key, `k:` an item by its keys,
@@ -15,27 +15,27 @@ from rayllm_ctl.model.kube.labels import MANAGER, RESTARTER
 
 
 def applied_manifest(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The manifest that rayllm-ctl applied last for `item`; None if it has applied none."""
+    """The manifest that rayllm-ctl applied last for `item`; None if it did not apply the object."""
     sets = _sets(item)
     if not sets:
         return None
-    found: dict[str, Any] = {}
+    manifest: dict[str, Any] = {}
     for fields in sets:
-        found |= _owned(item, fields)
+        manifest |= _owned(item, fields)
     metadata = {key: item["metadata"][key] for key in ("name", "namespace") if key in item["metadata"]}
     return {
         "apiVersion": item["apiVersion"],
         "kind": item["kind"],
-        **found,
-        "metadata": {**metadata, **found.get("metadata", {})},
+        **manifest,
+        "metadata": {**metadata, **manifest.get("metadata", {})},
     }
 
 
 def was_applied(item: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
-    """Whether `manifest` is what rayllm-ctl applied last for `item`: no field of it is missing, and none is added.
+    """Whether rayllm-ctl last applied exactly `manifest` for `item`: no field is missing, and none is added.
 
-    Such a manifest lacks the defaults that the API server adds inside of lists, which `applied_manifest` cannot tell
-    from what was applied.
+    Such a manifest lacks the defaults that the API server adds inside lists, which `applied_manifest` cannot
+    distinguish from applied values.
     """
     return _covers(applied_manifest(item), manifest) and all(_lists(manifest, fields) for fields in _sets(item))
 
@@ -49,15 +49,15 @@ def is_applied_by(item: Mapping[str, Any], manager: str) -> bool:
 
 
 def managers(item: Mapping[str, Any], *path: str) -> list[str]:
-    """Who else has set the field of an object at `path`."""
-    found = set()
+    """The other managers of the field of an object at `path`."""
+    names = set()
     for record in item["metadata"].get("managedFields") or ():
         fields: Any = record.get("fieldsV1") or {}
         for part in path:
             fields = fields.get(f"f:{part}") if fields is not None else None
         if fields is not None and record.get("manager") not in (MANAGER, RESTARTER):
-            found.add(str(record.get("manager")))
-    return sorted(found)
+            names.add(str(record.get("manager")))
+    return sorted(names)
 
 
 def _sets(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -71,7 +71,7 @@ def _sets(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _covers(value: Any, part: Any) -> bool:
     """Whether `value` has all of `part`."""
     if isinstance(value, Mapping) and isinstance(part, Mapping):
-        return all(key in value and _covers(value[key], one) for key, one in part.items())
+        return all(key in value and _covers(value[key], below) for key, below in part.items())
     if isinstance(value, list) and isinstance(part, list):
         return len(value) == len(part) and all(map(_covers, value, part))
     return bool(value == part)
@@ -79,32 +79,32 @@ def _covers(value: Any, part: Any) -> bool:
 
 def _lists(value: Any, fields: Mapping[str, Any]) -> bool:
     """Whether `value` has every field of a set. The keys of an item may be defaults, which it does not have."""
-    below = {key: part for key, part in fields.items() if key != "."}
+    below = {key: inner for key, inner in fields.items() if key != "."}
     if isinstance(value, Mapping):
-        names = ((key.removeprefix("f:"), part) for key, part in below.items())
-        return all(name in value and _lists(value[name], part) for name, part in names)
+        names = ((key.removeprefix("f:"), inner) for key, inner in below.items())
+        return all(name in value and _lists(value[name], inner) for name, inner in names)
     if isinstance(value, list):
-        places = ((_positions(value, key, lenient=True), part) for key, part in below.items())
-        return all(found and all(_lists(value[index], part) for index in found) for found, part in places)
+        places = ((_positions(value, key, lenient=True), inner) for key, inner in below.items())
+        return all(positions and all(_lists(value[index], inner) for index in positions) for positions, inner in places)
     return not below
 
 
 def _owned(value: Any, fields: Mapping[str, Any]) -> Any:
-    """The parts of `value` that are in a set of fields; all of it where the set names no parts."""
-    below = {key: part for key, part in fields.items() if key != "."}
+    """The parts of `value` that are in a set of fields; all of it if the set names no parts."""
+    below = {key: inner for key, inner in fields.items() if key != "."}
     if not below:
         return value
     if isinstance(value, Mapping):
-        names = ((key.removeprefix("f:"), part) for key, part in below.items())
-        return {name: _owned(value[name], part) for name, part in names if name in value}
+        names = ((key.removeprefix("f:"), inner) for key, inner in below.items())
+        return {name: _owned(value[name], inner) for name, inner in names if name in value}
     if isinstance(value, list):
-        found = [(index, part) for key, part in below.items() for index in _positions(value, key)]
-        return [_owned(value[index], part) for index, part in sorted(found, key=lambda one: one[0])]
+        members = [(index, inner) for key, inner in below.items() for index in _positions(value, key)]
+        return [_owned(value[index], inner) for index, inner in sorted(members, key=lambda member: member[0])]
     return value
 
 
 def _positions(items: list[Any], key: str, *, lenient: bool = False) -> list[int]:
-    """Where the item of a list is that one entry of a set of fields names. lenient: it may lack some of its keys."""
+    """The position of the list item that an entry of a set of fields names. lenient: it may lack some keys."""
     form, _, text = key.partition(":")
     wanted = json.loads(text)
     if form == "k":

@@ -1,4 +1,4 @@
-"""Objects that were applied for a service and that its spec no longer has."""
+"""Objects applied for a service that are no longer part of its spec."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rayllm_ctl.model.workload import Right
 def leftovers(
     found: Inventory, manifests: Sequence[Mapping[str, Any]], name: str, namespace: str, *, kept: Collection[str]
 ) -> tuple[list[dict[str, Any]], str]:
-    """What of `found`, the inventory of service `name`, is not among `manifests`, in the order of deletion; and what is
-    not known of it, empty if all is.
+    """The entries of `found`, the inventory of service `name`, that are not in `manifests`, in the order of deletion;
+    and a note on kinds that could not be read, empty if none.
 
     kept: kinds that are never left over, such as those that run a service.
     """
@@ -28,7 +28,7 @@ def leftovers(
             for item in found.objects
             if item["kind"] not in kept and (item["kind"], item["metadata"]["name"]) not in wanted
         ],
-        f"{unknown}: what rayllm-ctl applied of these for an earlier {name} is not deleted" if unknown else "",
+        f"{unknown}: objects that rayllm-ctl applied of these for an earlier {name} are not deleted" if unknown else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""The workers of a RayCluster, restarted one at a time: KubeRay makes a new pod for each that is deleted."""
+"""Restart the workers of a RayCluster one at a time: KubeRay creates a new pod for each deleted one."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ POLL_SECONDS = 2.0
 
 
 def restart_workers(cluster: Cluster, name: str, namespace: str, timeout: float) -> Iterator[Noted]:
-    """Delete each worker pod of RayCluster `name`, and wait until as many are ready as before, before the next one.
+    """Delete each worker pod of RayCluster `name`, and wait for a ready replacement before the next one.
 
-    timeout: seconds for each pod. Raises WaitTimeoutError: the pods that follow are left as they are.
+    timeout: seconds for each pod. Raises WaitTimeoutError; the remaining pods are not restarted.
     """
     before = _workers(cluster, name, namespace)
     ready = sum(map(is_well, before))
     for number, pod in enumerate(before, 1):
         metadata = pod["metadata"]
-        yield Noted(f"pod {number} of {len(before)}: {metadata['name']} is deleted, and KubeRay makes another")
+        yield Noted(f"pod {number} of {len(before)}: {metadata['name']} is deleted, and KubeRay creates another")
         with suppress(NotFoundError):
             cluster.delete("Pod", metadata["name"], namespace, uid=metadata["uid"], background=True)
         _wait_for(cluster, name, namespace, pod, (len(before), ready), timeout)
@@ -36,7 +36,7 @@ def restart_workers(cluster: Cluster, name: str, namespace: str, timeout: float)
 def _wait_for(
     cluster: Cluster, name: str, namespace: str, gone: Mapping[str, Any], wanted: tuple[int, int], timeout: float
 ) -> None:
-    """Until `gone` is gone, and there are as many workers, and ready ones, as `wanted`."""
+    """Wait until `gone` is gone, and there are as many workers, and ready ones, as `wanted`."""
     deadline = time.monotonic() + timeout
     while True:
         workers = [
@@ -49,7 +49,7 @@ def _wait_for(
         if time.monotonic() >= deadline:
             raise WaitTimeoutError(
                 f"{ready} of {wanted[0]} worker pods of {name} are ready {format_duration(timeout)} after "
-                f"{gone['metadata']['name']} was deleted; the pods that follow are left as they are",
+                f"{gone['metadata']['name']} was deleted; the remaining pods were not restarted",
                 hint=(f"rayllm-ctl status {name} -n {namespace}", f"rayllm-ctl watch {name} -n {namespace}"),
             )
         time.sleep(max(min(POLL_SECONDS, deadline - time.monotonic()), 0.05))

@@ -1,7 +1,7 @@
-"""The history of a service, in the cluster: a ControllerRevision for each applied state. Secrets are never part of it,
-nor is the code that runs in its pods, of which it has the digest.
+"""The history of a service, in the cluster: a ControllerRevision for each applied state. It does not contain
+Secrets, and of the code in its pods only the digest.
 
-No object owns them: KubeRay copies labels, not these, and a service that is deleted with kubectl leaves them behind.
+They have no owner: KubeRay copies labels but not these, and the deletion of a service with kubectl leaves them behind.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TRIES = 3
 
 def revisions(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
     """The revisions of service `name`, the oldest first. Raises ForbiddenError."""
-    found = cluster.list(_KIND, namespace, label_selector=f"{SERVICE}={name},{MANAGED_BY}={MANAGER}")
-    return sorted(map(revision_of, found), key=lambda one: one.number)
+    stored = cluster.list(_KIND, namespace, label_selector=f"{SERVICE}={name},{MANAGED_BY}={MANAGER}")
+    return sorted(map(revision_of, stored), key=lambda revision: revision.number)
 
 
 def add_revision(
@@ -73,7 +73,7 @@ def add_revision(
 
 
 def set_outcome(cluster: Cluster, revision: Revision, namespace: str, outcome: str) -> None:
-    """Record what came of a revision. It is gone where the service has been deleted: then there is nothing to say."""
+    """Record the outcome of a revision, if it still exists: it is gone if the service was deleted."""
     annotate_revision(cluster, revision.object_name, namespace, {OUTCOME: outcome})
 
 
@@ -86,11 +86,11 @@ def annotate_revision(cluster: Cluster, object_name: str, namespace: str, annota
         )  # fmt: skip
 
 
-def delete_revisions(cluster: Cluster, name: str, namespace: str, found: Sequence[Revision]) -> Iterator[Noted]:
-    """Delete the history of a service; a note where that is not permitted."""
-    for one in found:
+def delete_revisions(cluster: Cluster, name: str, namespace: str, known: Sequence[Revision]) -> Iterator[Noted]:
+    """Delete the history of a service; a note if that is not permitted."""
+    for revision in known:
         try:
-            cluster.delete(_KIND, one.object_name, namespace, uid=one.uid, background=True)
+            cluster.delete(_KIND, revision.object_name, namespace, uid=revision.uid, background=True)
         except NotFoundError:
             continue
         except ForbiddenError:
@@ -107,5 +107,5 @@ def _revision(name: str, number: int, manifests: Sequence[Mapping[str, Any]]) ->
         "kind": _KIND,
         "metadata": {"name": f"{name}-{number}", "labels": {SERVICE: name, MANAGED_BY: MANAGER}},
         "revision": number,
-        "data": {"manifests": [as_kept(item) for item in manifests if item["kind"] != "Secret"]},
+        "data": {"manifests": [as_kept(manifest) for manifest in manifests if manifest["kind"] != "Secret"]},
     }

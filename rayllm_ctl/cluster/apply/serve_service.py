@@ -1,8 +1,8 @@
 """The Service in front of a live RayService.
 
-KubeRay writes type and annotations of spec.serveService when it makes the Service and, but for the annotations, when it
-points it at another RayCluster (ray-operator/controllers/ray/rayservice_controller.go, reconcileServices, v1.6.2). In
-between, a change is written to the Service here.
+KubeRay writes type and annotations of spec.serveService when it creates the Service and, except for the annotations,
+when it points it at another RayCluster (ray-operator/controllers/ray/rayservice_controller.go, reconcileServices,
+v1.6.2). In between, a change is written to the Service here.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.workload import Right, WorkloadKind
 
 SERVE_SERVICE_RIGHTS = (Right("get", "Service"), Right("patch", "Service"))
-"""What a service with options for its Service needs."""
+"""Rights for a service with options for its Service."""
 
 
 def propagate_service(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str, Any]) -> Iterator[Applied]:
-    """Write the type, address ranges and annotations of `applied` (as stored) to its Service, where they differ.
+    """Write the type, address ranges and annotations of `applied` (as stored) to its Service, if they differ.
 
     Annotations that are no longer wanted stay: other clients may have set them.
     """
@@ -30,7 +30,7 @@ def propagate_service(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str
     try:
         live = cluster.get("Service", name, namespace)
     except NotFoundError:
-        return  # KubeRay makes it once the service runs
+        return  # KubeRay creates it once the service runs
     except ForbiddenError:
         if options:
             raise
@@ -45,7 +45,7 @@ def propagate_service(cluster: Cluster, kind: WorkloadKind, applied: Mapping[str
 
 
 def _change(live: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """A merge patch; empty where nothing differs."""
+    """A merge patch; empty if nothing differs."""
     wanted, spec = options.get("spec") or {}, live.get("spec") or {}
     change: dict[str, Any] = {}
     if wanted.get("type", "ClusterIP") != spec.get("type", "ClusterIP"):

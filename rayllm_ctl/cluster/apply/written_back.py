@@ -1,8 +1,9 @@
 """RayServices as KubeRay writes them back.
 
 To add its finalizer, the operator reads a RayService into Go types and updates the whole object: quantities become
-canonical ("1000m" -> "1"), empty structs appear (`scaleStrategy: {}`), and by that the operator owns what it rewrote; a
-list without keys, as workerGroupSpecs is, as a whole. Every later apply of the same manifest would then be a conflict.
+canonical ("1000m" -> "1"), empty structs appear (`scaleStrategy: {}`), and the operator becomes the owner of the
+rewritten fields; of a list without keys, such as workerGroupSpecs, as a whole. Every later apply of the same manifest
+would then be a conflict.
 Source: KubeRay v1.6.2, rayservice_controller.go, Reconcile (seen with Kubernetes 1.36).
 """
 
@@ -20,10 +21,10 @@ _MOST_SHOWN = 5
 
 
 def written_back_differences(applied: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
-    """The fields of a spec that mean something else now, one line each; empty if it is as it was applied."""
-    found = list(_differences(_meaning(applied), _meaning(live), "spec"))
-    more = len(found) - _MOST_SHOWN
-    return [*found[:_MOST_SHOWN], *([f"  and {more} more fields"] if more > 0 else [])]
+    """The fields of a spec whose meaning differs from the applied one, one line each; empty if none."""
+    differences = list(_differences(_meaning(applied), _meaning(live), "spec"))
+    more = len(differences) - _MOST_SHOWN
+    return [*differences[:_MOST_SHOWN], *([f"  and {more} more fields"] if more > 0 else [])]
 
 
 def _differences(then: Any, now: Any, path: str) -> Iterator[str]:
@@ -38,16 +39,16 @@ def _differences(then: Any, now: Any, path: str) -> Iterator[str]:
     elif isinstance(then, int) and isinstance(now, int):
         yield f"  {path} is {now}, {then} was applied"
     else:
-        # Text is not quoted: another client's spec may hold what should have been in a Secret.
+        # Text is not shown: another client's spec may contain values that belong into a Secret.
         yield f"  {path} {'was removed' if now is None else 'was added' if then is None else 'has another value'}"
 
 
 def _meaning(value: Any, key: str = "", parent: str = "") -> Any:
     if isinstance(value, Mapping):
-        parts = {name: _meaning(part, name, key) for name, part in value.items()}
-        return {name: part for name, part in parts.items() if part not in (None, {}, [])}
+        parts = {name: _meaning(inner, name, key) for name, inner in value.items()}
+        return {name: inner for name, inner in parts.items() if inner not in (None, {}, [])}
     if isinstance(value, list):
-        return [_meaning(part, "", key) for part in value]
+        return [_meaning(inner, "", key) for inner in value]
     if parent in _OF_QUANTITIES or key in _QUANTITIES:
         try:
             return parse_quantity(str(value))

@@ -1,1 +1,1 @@
-"""Ports of this machine that lead to pods."""
+"""Local ports forwarded to pods."""

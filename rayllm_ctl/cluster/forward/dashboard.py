@@ -1,8 +1,7 @@
-"""Ray's dashboard at a port of this machine: requests go through the API server, with the kubeconfig's credentials.
+"""Ray's dashboard at a local port: requests go through the API server, with the kubeconfig's credentials.
 
-Whoever reaches the port has the dashboard with these credentials, and the dashboard starts jobs. So it listens on
-loopback only, and answers no web page of another origin: neither one that names this address (Host) nor one that sends
-requests to it (Origin).
+Every client that reaches the port has access with these credentials, and the dashboard can start jobs. So it listens
+only on loopback, and rejects requests from web pages of other origins, by the headers Host and Origin.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host") not in own or not self._from_itself(own):
             self.send_error(403, "requests of other origins are not forwarded")
             return
-        # The API server prefixes the links of HTML pages with the path of its proxy.
+        # The API server adds the path of its proxy to links of HTML pages.
         path = unquote(parts.path).removeprefix(self.server.dashboard.root)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
         try:
@@ -70,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
         except UserError as error:
             self.send_error(502, "the dashboard cannot be reached", error.message)
         except (BrokenPipeError, ConnectionResetError):
-            return  # the browser has gone
+            return  # the browser closed the connection
 
     def _from_itself(self, own: set[str]) -> bool:
         origin = self.headers.get("Origin")
@@ -79,4 +78,4 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _forward
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: a line per request is of no use to anybody."""
+        """Do not log requests."""

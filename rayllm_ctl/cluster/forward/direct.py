@@ -1,4 +1,4 @@
-"""HTTP to a pod behind a Service, with an Authorization header of the user's own; see portforward."""
+"""HTTP to a pod behind a Service, with the user's own Authorization header; see cluster.api.port_forward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_stream(
 ) -> Iterator[Iterator[str]]:
     """POST `json_body` with an API key to `path` of a Service; the lines of the answer as they arrive.
 
-    Raises UserError: the Service has no ready pod, what it answered instead, or that the answer broke off.
+    Raises UserError: the Service has no ready pod, an error response, or an incomplete answer.
     """
     pod, port = ready_pods(cluster, namespace, service)[0]
     headers = {
@@ -40,26 +40,24 @@ def open_stream(
             yield (line.decode("utf-8", "replace").rstrip("\r\n") for line in answer if line.strip())
         except (OSError, http.client.HTTPException) as error:
             raise UserError(
-                f"the answer of service {namespace}/{service} broke off",
+                f"the answer of service {namespace}/{service} ended prematurely",
                 hint=f"rayllm-ctl status {served_by(service)} -n {namespace}",
             ) from error
 
 
 def ready_pods(cluster: Cluster, namespace: str, service: str) -> list[tuple[str, int]]:
-    """The pods behind the Service that are ready, and the port at which each serves. Raises UserError if there are
-    none.
-    """
-    found = []
-    for part in cluster.list("EndpointSlice", namespace, label_selector=f"{SERVICE_NAME}={service}"):
-        ports = [port["port"] for port in part.get("ports") or () if port.get("name") == SERVE]
-        for endpoint in part.get("endpoints") or ():
+    """The ready pods behind the Service, and the port of each. Raises UserError if there are none."""
+    servers = []
+    for endpoint_slice in cluster.list("EndpointSlice", namespace, label_selector=f"{SERVICE_NAME}={service}"):
+        ports = [port["port"] for port in endpoint_slice.get("ports") or () if port.get("name") == SERVE]
+        for endpoint in endpoint_slice.get("endpoints") or ():
             target = endpoint.get("targetRef") or {}
             ready = (endpoint.get("conditions") or {}).get("ready")
             if ports and ready and target.get("kind") == "Pod":
-                found.append((str(target["name"]), int(ports[0])))
-    if not found:
+                servers.append((str(target["name"]), int(ports[0])))
+    if not servers:
         raise UserError(
             f"service {namespace}/{service} has no ready pod",
             hint=f"rayllm-ctl status {served_by(service)} -n {namespace}",
         )
-    return found
+    return servers

@@ -1,7 +1,7 @@
-"""A port of this machine whose connections end at the pods behind a Service.
+"""A local port whose connections are forwarded to the pods behind a Service.
 
-`kubectl port-forward` chooses one pod and ends with it. Here a pod is chosen for each connection, once its first bytes
-have come: HTTP clients speak first. So it continues while pods are replaced.
+`kubectl port-forward` chooses one pod and ends with it. Here a pod is chosen for each connection, when its first bytes
+arrive: HTTP clients send first. So forwarding continues while pods are replaced.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from rayllm_ctl.errors import UserError
 _PIECE = 65536
 
 _LINGER = 5.0
-"""Seconds in which a client that still sends may end. What it had not read yet would be lost if its port were closed
-while something that it sent is unread."""
+"""Seconds for a client that still sends to finish. If its connection were closed with unread data, it would lose the
+part of the answer that it has not read yet."""
 
 Report = Callable[[str], None]
 
@@ -34,14 +34,14 @@ def listen_on_loopback(
     cluster: Cluster, namespace: str, service: str, port: int = 0, report: Report = lambda _: None
 ) -> Iterator[int]:
     """A port on loopback, while the block runs; 0: any that is free. Each connection goes to one of the pods that are
-    ready when it is made, in turn. While there is none, requests are answered with 503.
+    ready at that time, in turn. While there is none, requests are answered with 503.
 
-    report: takes a line when requests can no longer be forwarded, and when they can be again. Raises UserError if the
-    Service has no ready pod now or ports cannot be forwarded, UsageError if the port is in use.
+    report: called with a line when requests can no longer be forwarded, and when they can again. Raises UserError if
+    the Service has no ready pod now or ports cannot be forwarded, UsageError if the port is in use.
     """
     connections = _Connections(cluster, namespace, service, report)
     with connections.to_a_pod():
-        pass  # what is wrong is raised here, and does not wait for a client
+        pass  # raises errors now instead of at the first client
     try:
         server = socket.create_server(("127.0.0.1", port), backlog=512)
     except OSError as error:
@@ -52,7 +52,7 @@ def listen_on_loopback(
             yield server.getsockname()[1]
         finally:
             with suppress(OSError):
-                server.shutdown(socket.SHUT_RDWR)  # a port on which a thread waits is not closed before the next client
+                server.shutdown(socket.SHUT_RDWR)  # closing alone would not wake the thread before the next client
 
 
 class _Connections:
@@ -82,7 +82,7 @@ class _Connections:
             with suppress(OSError):
                 self._exchange(near)
             with suppress(OSError):
-                near.shutdown(socket.SHUT_RDWR)  # ends the thread that may still read it
+                near.shutdown(socket.SHUT_RDWR)  # ends a thread that may still read it
 
     def _exchange(self, near: socket.socket) -> None:
         first = near.recv(_PIECE)
@@ -117,7 +117,7 @@ class _Connections:
 
 
 def _pieces(source: socket.socket) -> Iterator[bytes]:
-    """What comes until the connection ends, or breaks."""
+    """Data until the connection ends or breaks."""
     with suppress(OSError):
         while piece := source.recv(_PIECE):
             yield piece

@@ -1,4 +1,4 @@
-"""The batch jobs of a cluster by name, and what was applied for them."""
+"""The batch jobs of a cluster by name, and the objects applied for them."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ KIND = "RayJob"
 
 
 def is_batch(item: Mapping[str, Any]) -> bool:
-    """Whether a RayJob is a batch job of rayllm-ctl, and not somebody else's."""
+    """Whether a RayJob is a batch job of rayllm-ctl."""
     metadata = item["metadata"]
     return bool((metadata.get("labels") or {}).get(BATCH) == metadata["name"])
 
 
 def find_job(cluster: Cluster, name: str, namespace: str) -> dict[str, Any] | None:
-    """The RayJob of a batch job; None if there is none. UserError where KubeRay is not installed."""
+    """The RayJob of a batch job; None if there is none. UserError if KubeRay is not installed."""
     job = find_object(cluster, KIND, name, namespace)
     return job if job is not None and is_batch(job) else None
 
 
 def require_job(cluster: Cluster, name: str, namespace: str) -> dict[str, Any]:
     """The RayJob of a batch job. NotFoundError, with the nearest name, if there is none."""
-    found = find_job(cluster, name, namespace)
-    if found is None:
+    job = find_job(cluster, name, namespace)
+    if job is None:
         raise no_such_job(cluster, name, namespace)
-    return found
+    return job
 
 
 def no_such_job(cluster: Cluster, name: str, namespace: str) -> NotFoundError:
     """The error for a name that no batch job of the namespace has."""
     try:
-        known = [item["metadata"]["name"] for item in cluster.list(KIND, namespace, label_selector=BATCH)]
+        known = [job["metadata"]["name"] for job in cluster.list(KIND, namespace, label_selector=BATCH)]
     except ForbiddenError:
         known = []
     close = nearest(name, known)
@@ -49,29 +49,29 @@ def no_such_job(cluster: Cluster, name: str, namespace: str) -> NotFoundError:
 
 
 def pod_templates(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The specs of the pods that see what the driver sees: of the head, and of the submitter."""
+    """The specs of the pods with the same volumes as the driver: the head and the submitter."""
     spec = job.get("spec") or {}
     head = (cluster_spec(job).get("headGroupSpec") or {}).get("template") or {}
     submitter = spec.get("submitterPodTemplate") or {}
-    yield from (part["spec"] for part in (head, submitter) if part.get("spec"))
+    yield from (template["spec"] for template in (head, submitter) if template.get("spec"))
 
 
 def settings_map(cluster: Cluster, job: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The ConfigMap with the settings of a job; None where it is gone."""
+    """The ConfigMap with the settings of a job; None if it is gone."""
     for name in config_maps(job):
         try:
-            found = cluster.get("ConfigMap", name, job["metadata"]["namespace"])
+            config_map = cluster.get("ConfigMap", name, job["metadata"]["namespace"])
         except NotFoundError:
             continue
-        if SETTINGS in (found.get("data") or {}):
-            return found
+        if SETTINGS in (config_map.get("data") or {}):
+            return config_map
     return None
 
 
 def config_maps(job: Mapping[str, Any]) -> list[str]:
-    """Names of the ConfigMaps that these pods mount; the job's settings are in one of them."""
+    """Names of the ConfigMaps that these pods mount, one of which has the job's settings."""
     volumes = [volume for spec in pod_templates(job) for volume in spec.get("volumes") or ()]
     mounted = [volume.get("configMap") or {} for volume in volumes]
     for volume in volumes:
-        mounted += [part.get("configMap") or {} for part in (volume.get("projected") or {}).get("sources") or ()]
-    return list(dict.fromkeys(one["name"] for one in mounted if one.get("name")))
+        mounted += [source.get("configMap") or {} for source in (volume.get("projected") or {}).get("sources") or ()]
+    return list(dict.fromkeys(config_map["name"] for config_map in mounted if config_map.get("name")))

@@ -1,4 +1,4 @@
-"""Kinds that the table of model.kube.api_kinds does not have, looked up in the cluster."""
+"""Discovery of kinds that the table of model.kube.api_kinds does not have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rayllm_ctl.model.kube.api_kinds import Kind, add_kind, other_kinds, table_n
 
 
 def require_other_kinds(cluster: Cluster, manifests: Iterable[Mapping[str, Any]]) -> None:
-    """Make the kinds of `manifests` known; UserError for the first that the cluster does not serve."""
+    """Add the kinds of `manifests` to the table; UserError for the first that the cluster does not serve."""
     wanted = other_kinds(manifests)
     served = _discover(cluster, wanted)
     for api_version, name in wanted:
@@ -20,17 +20,17 @@ def require_other_kinds(cluster: Cluster, manifests: Iterable[Mapping[str, Any]]
             meant = table_name(name)
             raise UserError(
                 f"the cluster does not serve {name} of {api_version}",
-                hint=f"did you mean {meant}?" if meant else "install what provides it: its CustomResourceDefinition",
+                hint=f"did you mean {meant}?" if meant else "install its CustomResourceDefinition",
             )
 
 
 def learn_other_kinds(cluster: Cluster, applied: Iterable[Mapping[str, Any]]) -> None:
-    """Make the kinds known that were applied for a service. Those that the cluster serves no more have no objects."""
+    """Add the kinds applied for a service to the table. Kinds that the cluster no longer serves have no objects."""
     _discover(cluster, other_kinds(applied))
 
 
 def _discover(cluster: Cluster, wanted: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Add those of `wanted` that the cluster serves, with a request for each of their API versions."""
+    """Add the kinds of `wanted` that the cluster serves, with one request per API version."""
     served = set()
     for api_version in dict.fromkeys(version for version, _ in wanted):
         group, _, version = api_version.rpartition("/")

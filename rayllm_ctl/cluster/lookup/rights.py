@@ -1,4 +1,4 @@
-"""Rights that are required before anything is attempted."""
+"""Check of required rights before anything is attempted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rayllm_ctl.model.workload import Right
 
 
 def require_rights(cluster: Cluster, namespace: str, rights: Sequence[Right]) -> None:
-    """Raise ClusterError, which names all that are missing, unless the user has `rights` in `namespace`."""
+    """Raise ClusterError with all missing rights unless the user has `rights` in `namespace`."""
     lacking = missing(cluster, namespace, rights)
     if lacking:
         raise not_permitted(cluster, namespace, lacking)

@@ -12,12 +12,12 @@ from rayllm_ctl.model.workload import WorkloadKind
 
 
 def find(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> dict[str, Any] | None:
-    """The object of a service; None if there is none. UserError where KubeRay is not installed."""
+    """The object of a service; None if there is none. UserError if KubeRay is not installed."""
     return find_object(cluster, kind.name, name, namespace)
 
 
 def find_object(cluster: Cluster, kind: str, name: str, namespace: str) -> dict[str, Any] | None:
-    """An object of one of KubeRay's kinds; None if there is none. UserError where KubeRay is not installed."""
+    """An object of one of KubeRay's kinds; None if there is none. UserError if KubeRay is not installed."""
     try:
         return cluster.get(kind, name, namespace)
     except NotFoundError as error:
@@ -27,7 +27,7 @@ def find_object(cluster: Cluster, kind: str, name: str, namespace: str) -> dict[
 
 
 def list_objects(cluster: Cluster, kind: str, namespace: str | None, label_selector: str = "") -> list[dict[str, Any]]:
-    """The objects of one of KubeRay's kinds in `namespace` (None: in all). UserError where KubeRay is not installed."""
+    """The objects of one of KubeRay's kinds in `namespace` (None: in all). UserError if KubeRay is not installed."""
     try:
         return cluster.list(kind, namespace, label_selector=label_selector)
     except NotFoundError as error:

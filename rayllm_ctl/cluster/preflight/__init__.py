@@ -1,1 +1,1 @@
-"""Whether the cluster can take a service, and what it lacks."""
+"""Checks of a cluster before a service is applied."""

@@ -1,4 +1,4 @@
-"""What a cluster has of all that services need, for `check`. Each finding stands for itself; nothing is written."""
+"""Prerequisites of services in a cluster, for `check`. The checks are independent; nothing is written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 def served_kinds(cluster: Cluster, namespace: str) -> Check:
-    """Whether the API server knows KubeRay's kinds."""
+    """Whether the API server serves KubeRay's kinds."""
     absent = []
     for name in KUBERAY_KINDS:
         try:
@@ -37,18 +37,20 @@ def served_kinds(cluster: Cluster, namespace: str) -> Check:
 
 
 def operator_objects(cluster: Cluster) -> tuple[Objects, Objects] | None:
-    """The operator's Deployments and pods; None where they may not be read."""
+    """The operator's Deployments and pods; None if they may not be read."""
     try:
-        found = [cluster.list(what, label_selector=kuberay.OPERATOR_SELECTOR) for what in ("Deployment", "Pod")]
+        lists = [
+            cluster.list(kind_name, label_selector=kuberay.OPERATOR_SELECTOR) for kind_name in ("Deployment", "Pod")
+        ]
     except ForbiddenError:
         return None
-    return found[0], found[1]
+    return lists[0], lists[1]
 
 
 def namespace_checks(cluster: Cluster, namespace: str) -> Iterator[Check]:
     """The namespace itself and its Pod Security level."""
     try:
-        found = cluster.get("Namespace", namespace)
+        stored = cluster.get("Namespace", namespace)
     except NotFoundError:
         hint = f"kubectl create namespace {namespace}"
         yield Check("namespace", namespace, False, "does not exist", (hint,))
@@ -56,18 +58,18 @@ def namespace_checks(cluster: Cluster, namespace: str) -> Iterator[Check]:
     except ForbiddenError as error:
         yield Check("namespace", namespace, None, f"not permitted to {error.right}")
     else:
-        if (found.get("status") or {}).get("phase") == "Terminating":
+        if (stored.get("status") or {}).get("phase") == "Terminating":
             hint = f"kubectl get namespace {namespace} -o yaml"
             yield Check("namespace", namespace, False, "is being deleted", (hint,))
             return
         yield Check("namespace", namespace, True, "exists")
-        level = (found["metadata"].get("labels") or {}).get(_LEVEL)
+        level = (stored["metadata"].get("labels") or {}).get(_LEVEL)
         if level:
             yield Check("namespace", "Pod Security", True, f"{level} is enforced; pods satisfy restricted by default")
 
 
 def quotas(cluster: Cluster, namespace: str) -> Objects | None:
-    """The ResourceQuotas of a namespace; None where they may not be read."""
+    """The ResourceQuotas of a namespace; None if they may not be read."""
     try:
         return cluster.list("ResourceQuota", namespace)
     except ForbiddenError:
@@ -82,7 +84,7 @@ def _subject(cluster: Cluster) -> str:
 
 
 def permission_checks(cluster: Cluster, namespace: str, wanted: Mapping[str, Rights]) -> Iterator[Check]:
-    """What the user may do in the namespace, by what it is for."""
+    """The user's permissions in the namespace, by command."""
     every = list(dict.fromkeys(right for rights in wanted.values() for right in (*rights.needed, *rights.display)))
     lacking = set(missing(cluster, namespace, every))
     for name, rights in wanted.items():
@@ -93,20 +95,20 @@ def permission_checks(cluster: Cluster, namespace: str, wanted: Mapping[str, Rig
             hint = f"rayllm-ctl rbac --for {name} -n {namespace} {_subject(cluster)}    # prints the Role"
             yield Check("permissions", name, False, error.message, (*error.hints[:1], hint))
         elif less:
-            shown = f"works, and shows less: not permitted to {', '.join(map(format_right, less))}"
+            shown = f"works, but shows less: not permitted to {', '.join(map(format_right, less))}"
             yield Check("permissions", name, None, shown)
         else:
             yield Check("permissions", name, True)
 
 
 def need_checks(cluster: Cluster, namespace: str, needed: Iterable[Need], category: str) -> Iterator[Check]:
-    """Whether what pods name is there, with the keys that they read."""
-    found = 0
+    """Whether the objects that pods refer to exist, with the keys that they read."""
+    existing = 0
     for need in needed:
         what = kind(need.kind)
         label = f"{need.kind} {need.name}"
         try:
-            item = cluster.get(need.kind, need.name, namespace if what.namespaced else None)
+            stored = cluster.get(need.kind, need.name, namespace if what.namespaced else None)
         except NotFoundError:
             place = f" in namespace {namespace}" if what.namespaced else ""
             yield Check(category, label, False, f"does not exist{place}", _remedy(need, namespace))
@@ -114,26 +116,30 @@ def need_checks(cluster: Cluster, namespace: str, needed: Iterable[Need], catego
         except ForbiddenError as error:
             yield Check(category, label, None, f"not permitted to {error.right}")
             continue
-        keys = {*(item.get("data") or {}), *(item.get("binaryData") or {})}
+        keys = {*(stored.get("data") or {}), *(stored.get("binaryData") or {})}
         if need.key and need.key not in keys:
             has = f"it has {', '.join(sorted(keys))}" if keys else "it is empty"
             yield Check(category, label, False, f"has no key {need.key}; {has}", _remedy(need, namespace))
             continue
-        phase = (item.get("status") or {}).get("phase")
+        phase = (stored.get("status") or {}).get("phase")
         if need.kind == "PersistentVolumeClaim" and phase != "Bound":
             hint = f"kubectl describe pvc {need.name} -n {namespace}"
             yield Check(
-                category, label, None, f"is {phase or 'not bound'}: it may be bound with its first pod", (hint,)
+                category,
+                label,
+                None,
+                f"is {phase or 'not bound'}: it may be bound when its first pod is created",
+                (hint,),
             )
             continue
-        found += 1
-    if found:
-        yield Check(category, "references", True, f"{found} objects that pods name exist")
+        existing += 1
+    if existing:
+        yield Check(category, "references", True, f"{existing} objects that pods refer to exist")
 
 
 def _remedy(need: Need, namespace: str) -> tuple[str, ...]:
     if need.kind == "Secret" and need.key:
-        # Without a value: what is typed ends up in the shell's history.
+        # Without a value: command lines end up in the shell's history.
         return (f"kubectl create secret generic {need.name} -n {namespace} --from-file={need.key}=FILE",)
     return (f"kubectl get {kind(need.kind).plural}" + (f" -n {namespace}" if kind(need.kind).namespaced else ""),)
 
@@ -141,8 +147,8 @@ def _remedy(need: Need, namespace: str) -> tuple[str, ...]:
 def admission_checks(
     cluster: Cluster, namespace: str, templates: Mapping[str, Mapping[str, Any]], category: str
 ) -> Iterator[Check]:
-    """Whether the API server would admit the pods: a dry run of each, which Pod Security, quotas, limit ranges and
-    admission webhooks answer as they will answer KubeRay."""
+    """Whether the API server would admit the pods: a dry run of each, with the same answers of Pod Security, quotas,
+    limit ranges and admission webhooks as for KubeRay."""
     create = Right("create", "Pod")
     if templates and missing(cluster, namespace, [create]):
         yield Check(category, "admission", None, f"not checked: not permitted to {format_right(create)}")

@@ -1,4 +1,4 @@
-"""What the objects next to a service need of the cluster beyond Kubernetes and KubeRay. Nothing is written."""
+"""Requirements of the objects next to a service beyond Kubernetes and KubeRay. Nothing is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INSTALL: Mapping[str, str] = {
         "--repo https://prometheus-community.github.io/helm-charts -n monitoring --create-namespace"
     ),
 }
-"""How the API groups that not every cluster has are installed, per their documentation."""
+"""Commands that install optional API groups, from their documentation."""
 
 _GATE = "RayServiceIncrementalUpgrade"
 """KubeRay's feature gate of incremental upgrades: off by default before 1.7 (ray-operator/pkg/features)."""
@@ -34,40 +34,41 @@ _GATE = "RayServiceIncrementalUpgrade"
 def require_kinds(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str) -> None:
     """Raise UserError for the first kind that the cluster does not serve."""
     for manifest in manifests:
-        what = kind_of(manifest)
-        if what.group not in _INSTALL:
+        resource = kind_of(manifest)
+        if resource.group not in _INSTALL:
             continue
         try:
-            cluster.get(what.name, manifest["metadata"]["name"], namespace)
+            cluster.get(resource.name, manifest["metadata"]["name"], namespace)
         except NotFoundError as error:
             if not error.about:
                 raise UserError(
-                    f"the cluster does not serve {what.resource} ({what.api_version})", hint=_INSTALL[what.group]
+                    f"the cluster does not serve {resource.resource} ({resource.api_version})",
+                    hint=_INSTALL[resource.group],
                 ) from error
         except ForbiddenError:
-            continue  # the rights say it completely
+            continue  # reported by the permission check
 
 
 def check_operator_namespace(cluster: Cluster, admitted: str) -> Iterator[Checked]:
-    """Whether the KubeRay operator runs in the namespace from which a NetworkPolicy admits it; UserError if not."""
+    """Check that the KubeRay operator runs in the namespace from which a NetworkPolicy admits it; UserError if not."""
     try:
         operators = cluster.list("Deployment", label_selector=OPERATOR_SELECTOR)
     except ForbiddenError:
         yield Checked("network", None, f"the NetworkPolicy admits a KubeRay operator in namespace {admitted} only")
         return
-    found = sorted({item["metadata"]["namespace"] for item in operators})
-    if found and admitted not in found:
+    namespaces = sorted({operator["metadata"]["namespace"] for operator in operators})
+    if namespaces and admitted not in namespaces:
         raise UserError(
-            f"the KubeRay operator runs in namespace {found[0]}, and the NetworkPolicy would admit it from {admitted}",
-            hint=f"set spec.security.operatorNamespace: {found[0]}",
+            f"the KubeRay operator runs in namespace {namespaces[0]}, but the NetworkPolicy admits it from {admitted}",
+            hint=f"set spec.security.operatorNamespace: {namespaces[0]}",
         )
 
 
 def check_incremental_upgrade(cluster: Cluster, manifest: Mapping[str, Any]) -> Iterator[Checked]:
-    """Whether the cluster can upgrade the service in steps, if its manifest asks for that.
+    """Check that the cluster supports incremental upgrades, if the manifest uses them.
 
     Raises UserError without the Gateway API or the GatewayClass. Before 1.7 KubeRay ignores the strategy while its
-    feature gate is off: the service runs, and no change of the Ray cluster is rolled out.
+    feature gate is off: the service runs, but no change of the Ray cluster is rolled out.
     """
     strategy = (manifest.get("spec") or {}).get("upgradeStrategy") or {}
     if strategy.get("type") != INCREMENTAL:
@@ -83,7 +84,7 @@ def check_incremental_upgrade(cluster: Cluster, manifest: Mapping[str, Any]) -> 
                 hint=_INSTALL["gateway.networking.k8s.io"],
             ) from error
         raise UserError(
-            f"there is no GatewayClass {wanted}, of which KubeRay makes the Gateway for {INCREMENTAL}",
+            f"there is no GatewayClass {wanted}, which KubeRay uses for the Gateway of {INCREMENTAL}",
             hint="kubectl get gatewayclasses",
         ) from error
     except ForbiddenError as error:
@@ -91,16 +92,18 @@ def check_incremental_upgrade(cluster: Cluster, manifest: Mapping[str, Any]) -> 
     try:
         operators = cluster.list("Deployment", label_selector=OPERATOR_SELECTOR)
     except ForbiddenError:
-        return  # said with the version of KubeRay
+        return  # reported with the version of KubeRay
     if operators and not any(_gated(operator) for operator in operators):
         version = kuberay_version(cluster)
         if version is not None and parse_version(version) < (1, 7):
-            yield Checked(name, None, f"KubeRay {version} runs without --feature-gates={_GATE}=true: until it has it, "
+            yield Checked(name, None, f"KubeRay {version} runs without --feature-gates={_GATE}=true: without it "
                           "no change that needs another Ray cluster is rolled out")  # fmt: skip
 
 
 def _gated(operator: Mapping[str, Any]) -> bool:
-    """Whether the command line of an operator switches the feature gate on."""
+    """Whether the command line of an operator enables the feature gate."""
     containers = operator["spec"]["template"]["spec"]["containers"]
-    words = [str(word) for box in containers for field in ("command", "args") for word in box.get(field) or ()]
+    words = [
+        str(word) for container in containers for field in ("command", "args") for word in container.get(field) or ()
+    ]
     return any(f"{_GATE}=true" in word for word in words)

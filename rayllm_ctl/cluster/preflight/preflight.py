@@ -1,4 +1,4 @@
-"""Whether a cluster can take a service or a job at all: KubeRay, the namespace, the rights. Nothing is written."""
+"""Check KubeRay, the namespace and the rights before a service or job is applied. Nothing is written."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ LIST_OPERATORS = Right("list", "Deployment", everywhere=True)
 
 @dataclass(frozen=True)
 class Preflight:
-    """What a cluster has. checks: of KubeRay and the namespace. existing: the object that is to be applied, as it is
-    now; None: there is none. around: by kind, the Deployments of KubeRay operators and the namespace, as far as they
-    may be read. kuberay: the version of the operator; empty: unknown. permissions: what the user may do in the
-    namespace.
+    """Result of the checks. checks: of KubeRay and the namespace. existing: the current state of the object to apply;
+    None: it does not exist. around: by kind, the Deployments of KubeRay operators and the namespace, if they may be
+    read. kuberay: the version of the operator; empty: unknown. permissions: the user's permissions in the namespace.
     """
 
     checks: tuple[Checked, ...]
@@ -37,7 +36,7 @@ class Preflight:
 
 
 def check_rights(permissions: Permissions, rights: Rights) -> Checked:
-    """Which of `rights` the user lacks."""
+    """The subset of `rights` that the user lacks."""
     lacking = permissions.missing((*rights.needed, *rights.display))
     if not lacking:
         return Checked("permissions", True)
@@ -53,20 +52,20 @@ def preflight(
     *,
     existing: dict[str, Any] | None = None,
 ) -> Preflight:
-    """Whether `cluster` can take an object of one of KubeRay's kinds. existing: that object, where it has been read.
+    """Check that an object of one of KubeRay's kinds can be applied. existing: that object, if it has been read.
 
-    Raises UserError for what rules it out: no KubeRay, no such namespace, one of the rights `needed` is missing. What
-    an LLMService declares is applied by its controller, with rights of its own.
+    Raises UserError without KubeRay, the namespace, or one of the rights `needed`. What an LLMService declares is
+    applied by its controller, with rights of its own.
     """
     permissions = Permissions(cluster, namespace)
     with Tasks() as tasks:
         listed = tasks.submit(operators, cluster)
-        found = None if existing is not None else tasks.submit(find_object, cluster, kind, name, namespace)
+        pending = None if existing is not None else tasks.submit(find_object, cluster, kind, name, namespace)
         own = tasks.submit(_namespace, cluster, namespace)
         lacking = tasks.submit(permissions.missing, needed)
         unread: ForbiddenError | None = None
         try:
-            existing = found.result() if found is not None else existing
+            existing = pending.result() if pending is not None else existing
         except ForbiddenError as error:
             unread = error
         place = own.result()
@@ -93,15 +92,15 @@ def preflight(
 
 
 def _namespace(cluster: Cluster, namespace: str) -> dict[str, Any] | None:
-    """The namespace; None where it may not be read. Raises UserError where nothing can be created in it."""
+    """The namespace; None if it may not be read. Raises UserError if nothing can be created in it."""
     try:
-        found = cluster.get("Namespace", namespace)
+        stored = cluster.get("Namespace", namespace)
     except NotFoundError as error:
         raise UserError(
             f"namespace {namespace} does not exist", hint=f"kubectl create namespace {namespace}"
         ) from error
     except ForbiddenError:
         return None
-    if (found.get("status") or {}).get("phase") == "Terminating":
+    if (stored.get("status") or {}).get("phase") == "Terminating":
         raise UserError(f"namespace {namespace} is being deleted", hint=f"kubectl get namespace {namespace} -o yaml")
-    return {"apiVersion": "v1", "kind": "Namespace", **found}
+    return {"apiVersion": "v1", "kind": "Namespace", **stored}

@@ -1,4 +1,4 @@
-"""Which versions run in the cluster."""
+"""Versions of the cluster's components."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def server_version(cluster: Cluster) -> str:
 def kuberay_version(cluster: Cluster) -> str | None:
     """The version of the KubeRay operator, without a leading v; None if it is not installed or cannot be listed.
 
-    It stands in the tag of the operator's image, else (latest, a digest) in the labels of its Helm chart.
+    It is the tag of the operator's image, else (latest, a digest) from the labels of its Helm chart.
     """
     return version_of(operators(cluster) or ())
 
 
 def operators(cluster: Cluster) -> list[dict[str, Any]] | None:
-    """The Deployments of KubeRay operators; None where they may not be listed."""
+    """The Deployments of KubeRay operators; None if they may not be listed."""
     try:
         return cluster.list("Deployment", label_selector=OPERATOR_SELECTOR)
     except ForbiddenError:
@@ -35,17 +35,17 @@ def operators(cluster: Cluster) -> list[dict[str, Any]] | None:
 
 
 def version_of(deployments: Iterable[Mapping[str, Any]]) -> str | None:
-    """The version of the first operator that tells it."""
+    """The version of the first operator whose version is known."""
     for deployment in deployments:
-        found = _of_image(deployment) or _of_label(deployment)
-        if found:
-            return found
+        version = _of_image(deployment) or _of_label(deployment)
+        if version:
+            return version
     return None
 
 
 def _of_image(deployment: Mapping[str, Any]) -> str | None:
-    for box in deployment["spec"]["template"]["spec"]["containers"]:
-        tag = str(box.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[2]
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        tag = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[2]
         match = _VERSION.fullmatch(tag)
         if match:
             return match[1]

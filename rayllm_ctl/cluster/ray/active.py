@@ -22,7 +22,7 @@ class ActiveServe:
 
 
 def active_serve(cluster: Cluster, rayservice: Mapping[str, Any]) -> ActiveServe:
-    """Where Serve runs. Raises UserError where no RayCluster is active."""
+    """The active RayCluster and its dashboard. Raises UserError if no RayCluster is active."""
     active = active_cluster(rayservice)
     if not active:
         raise UserError("the RayService has no active RayCluster")

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
 TIMEOUT = 4.0
-"""Seconds for the dashboard to answer: a head that takes longer is in trouble, and a look must not hang on it."""
+"""Seconds for the dashboard to answer: a slower head has a problem, which must not block an observation."""
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """`service`: the Service of the head. headers: the token, where Ray asks for one."""
+    """`service`: the Service of the head. headers: the token, if Ray requires one."""
 
     cluster: Cluster
     namespace: str
@@ -47,7 +47,7 @@ class Dashboard:
 
     @contextmanager
     def open(self, method: str, path: str, **request: Any) -> Iterator[BaseHTTPResponse]:
-        """An answer as it is, whatever its status; `request` as Cluster.open takes it. Raises UserError."""
+        """A response of any status; `request` as in Cluster.open. Raises UserError."""
         with self.cluster.open(method, self._at(path), headers=self.headers, **request) as response:
             yield response
 
@@ -61,7 +61,7 @@ class Dashboard:
 
 
 def dashboard_of(cluster: Cluster, ray_cluster: Mapping[str, Any]) -> Dashboard:
-    """The dashboard of `ray_cluster`, with its token where it has one. Raises UserError if that cannot be read."""
+    """The dashboard of `ray_cluster`, with its token if it has one. Raises UserError if that cannot be read."""
     metadata = ray_cluster["metadata"]
     namespace = metadata["namespace"]
     head = (ray_cluster.get("status") or {}).get("head") or {}
@@ -76,6 +76,6 @@ def _token(cluster: Cluster, secret: str, namespace: str) -> Headers:
         token = base64.b64decode(data[kuberay.TOKEN_KEY], validate=True).decode()
     except (KeyError, ValueError, binascii.Error):
         raise UserError(
-            f"Secret {namespace}/{secret} has no readable {kuberay.TOKEN_KEY}, which Ray's dashboard asks for"
+            f"Secret {namespace}/{secret} has no readable {kuberay.TOKEN_KEY}, which Ray's dashboard requires"
         ) from None
     return ((kuberay.TOKEN_HEADER, f"Bearer {token}"),)

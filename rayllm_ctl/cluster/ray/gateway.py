@@ -1,4 +1,4 @@
-"""The gateway of a service that runs, as its RayService says."""
+"""The gateway of a live service, from its RayService."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rayllm_ctl.serveconfig.applied import applied_config_if_readable, config_te
 class LiveGateway:
     """config: the gateway's part of the ingress' user_config. models: ids of the models and adapters behind it.
 
-    deployments: application and deployment of each model. keys_secret: the Secret with its keys; None: it needs none.
+    deployments: application and deployment of each model. keys_secret: the Secret with its keys, if required.
     """
 
     config: Mapping[str, Any]
@@ -27,19 +27,21 @@ class LiveGateway:
 
 
 def gateway_of(rayservice: Object) -> LiveGateway | None:
-    """The gateway in a RayService; None where it has none."""
+    """The gateway in a RayService; None if it has none."""
     if INGRESS_BUILDER not in config_text(rayservice):
-        return None  # most services: not worth a parser of YAML
-    found = applied_config_if_readable(rayservice)
-    if found is None:
+        return None  # most services: avoids parsing YAML
+    config_of_serve = applied_config_if_readable(rayservice)
+    if config_of_serve is None:
         return None
     try:
-        application = next(one for one in found["applications"] if one["import_path"] == INGRESS_BUILDER)
+        application = next(
+            candidate for candidate in config_of_serve["applications"] if candidate["import_path"] == INGRESS_BUILDER
+        )
         config: dict[str, Any] = application["deployments"][0]["user_config"]
         gateway = config["gateway"]
-        models = [one for model in config["models"] for one in (model, *(model.get("adapters") or ()))]
-        names = tuple(str(one["id"]) for one in models)
-        deployments = tuple((str(one["application"]), str(one["deployment"])) for one in config["models"])
+        models = [described for model in config["models"] for described in (model, *(model.get("adapters") or ()))]
+        names = tuple(str(described["id"]) for described in models)
+        deployments = tuple((str(model["application"]), str(model["deployment"])) for model in config["models"])
     except (ValueError, TypeError, KeyError, IndexError, StopIteration):
         return None
     if gateway is None:

@@ -1,4 +1,4 @@
-"""The model of a service that runs, as its RayService or RayCluster says: engine settings, GPUs, versions."""
+"""The model of a live service, from its RayService or RayCluster: engine settings, GPUs, versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rayllm_ctl.serveconfig.applied import FIELD, applied_config_if_readable
 @dataclass(frozen=True)
 class LiveModel:
     """engine: arguments by vLLM's names. gpu_nodes: labels (key, value) that the nodes of its pods may have;
-    accelerator_type: Ray's name of the GPU. vllm_version is None where rayllm-ctl did not apply the service."""
+    accelerator_type: Ray's name of the GPU. vllm_version is None if rayllm-ctl did not apply the service."""
 
     id: str
     engine: Mapping[str, Any]
@@ -28,33 +28,33 @@ class LiveModel:
     accelerator_type: str | None = None
 
 
-def live_model(item: Object, model: str) -> LiveModel | None:
-    """The model called `model` of a RayService or RayCluster; None where the object does not say how it is served."""
-    found = _of_serve(item, model) if FIELD in item["spec"] else _of_server(item, model)
-    if found is None:
+def live_model(workload: Object, model: str) -> LiveModel | None:
+    """The model called `model` of a RayService or RayCluster; None if the object does not describe how it is served."""
+    described = _of_serve(workload, model) if FIELD in workload["spec"] else _of_server(workload, model)
+    if described is None:
         return None
-    engine, accelerator = found
-    pods = [pod for pod in _worker_pods(item) if has_gpus(pod)]
+    engine, accelerator = described
+    pods = [pod for pod in _worker_pods(workload) if has_gpus(pod)]
     return LiveModel(
         id=model,
         engine=engine,
-        vllm_version=own_vllm(item),
+        vllm_version=own_vllm(workload),
         on_gpus=bool(pods),
         gpu_nodes=frozenset(label for pod in pods for label in _node_labels(pod)),
         accelerator_type=accelerator,
     )
 
 
-def own_vllm(item: Object) -> str | None:
+def own_vllm(workload: Object) -> str | None:
     """The version of vLLM of a service that rayllm-ctl applied; None for others."""
-    labels = item["metadata"].get("labels") or {}
-    found = labels.get(VERSION) if labels.get(MANAGED_BY) == MANAGER else None
-    return None if found is None else str(found)
+    labels = workload["metadata"].get("labels") or {}
+    version = labels.get(VERSION) if labels.get(MANAGED_BY) == MANAGER else None
+    return None if version is None else str(version)
 
 
-def _of_serve(item: Object, model: str) -> tuple[Mapping[str, Any], str | None] | None:
+def _of_serve(rayservice: Object, model: str) -> tuple[Mapping[str, Any], str | None] | None:
     """Engine arguments and Ray's name of the GPU, from the applications of a RayService."""
-    config = applied_config_if_readable(item) or {}
+    config = applied_config_if_readable(rayservice) or {}
     for application in config.get("applications") or ():
         for entry in described_models(application):
             if entry.model_id == model:
@@ -62,17 +62,17 @@ def _of_serve(item: Object, model: str) -> tuple[Mapping[str, Any], str | None] 
     return None
 
 
-def _of_server(item: Object, model: str) -> tuple[Mapping[str, Any], None] | None:
+def _of_server(ray_cluster: Object, model: str) -> tuple[Mapping[str, Any], None] | None:
     """The same from the command line of vLLM's own server."""
-    if (item["metadata"].get("annotations") or {}).get(MODEL) != model:
+    if (ray_cluster["metadata"].get("annotations") or {}).get(MODEL) != model:
         return None
-    servers = (pod["containers"][0].get("args") or () for pod in _worker_pods(item))
-    return dict(entry for arguments in servers for entry in _arguments([str(one) for one in arguments])), None
+    servers = (pod["containers"][0].get("args") or () for pod in _worker_pods(ray_cluster))
+    return dict(entry for arguments in servers for entry in _arguments([str(argument) for argument in arguments])), None
 
 
-def _arguments(given: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """The other way round than planner.vllmserver.command_line writes them; lists are left out."""
-    for argument, following in pairwise((*given, "--")):
+def _arguments(arguments: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Parse the arguments that planner writes to the command line of vLLM's server, without lists."""
+    for argument, following in pairwise((*arguments, "--")):
         if not argument.startswith("--"):
             continue
         name, separator, value = argument.removeprefix("--").replace("$$", "$").partition("=")
@@ -89,8 +89,8 @@ def _decoded(value: str) -> Any:
         return value
 
 
-def _worker_pods(item: Object) -> Iterator[Mapping[str, Any]]:
-    spec = cluster_spec(item)
+def _worker_pods(workload: Object) -> Iterator[Mapping[str, Any]]:
+    spec = cluster_spec(workload)
     for group in spec.get("workerGroupSpecs") or ():
         yield group["template"]["spec"]
 
@@ -105,6 +105,6 @@ def _node_labels(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     affinity = ((pod.get("affinity") or {}).get("nodeAffinity")) or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():
-        for part in term.get("matchExpressions") or ():
-            yield from ((str(part.get("key")), str(value)) for value in part.get("values") or ())
+        for expression in term.get("matchExpressions") or ():
+            yield from ((str(expression.get("key")), str(value)) for value in expression.get("values") or ())
     yield from (pod.get("nodeSelector") or {}).items()

@@ -1,8 +1,10 @@
-"""How many requests wait for a model and how many run, of a service with a gateway.
+"""The numbers of waiting and running requests of a service with a gateway.
 
-Without API keys the gateway is asked (GET /queue). With keys it answers only who has one, and the API server's proxy
-passes no key on: then Serve's controller is asked, which counts the requests of each deployment for its autoscaling and
-exports them on the head (ray_serve_autoscaling_total_requests, Ray 2.60, ray/serve/_private/autoscaling_state.py).
+Without API keys the gateway is asked (GET /queue). With keys it answers only clients with a key, and the API server's
+proxy does not forward one: then Serve's controller is asked, which counts the requests of each deployment for
+autoscaling and exports them on the head (ray_serve_autoscaling_total_requests, Ray 2.60,
+
+ray/serve/_private/autoscaling_state.py).
 Those figures are averages of its look-back period and up to ten seconds old; what exceeds the capacity of the running
 replicas waits.
 """
@@ -26,17 +28,17 @@ from rayllm_ctl.model.observed.serve_state import ServeState
 _TOTAL = "ray_serve_autoscaling_total_requests"
 
 SLOW_SECONDS = 10.0
-"""Between two readings of a slow source."""
+"""Seconds between two readings of a slow source."""
 
-AFTER_A_FAILURE_SECONDS = 20.0
-"""Between two readings where the last one failed: what is forbidden stays so."""
+QUEUE_RETRY_SECONDS = 20.0
+"""Seconds until a retry after a failure: a forbidden source stays forbidden."""
 
 
 @dataclass(frozen=True)
 class QueueSource:
     """read: a list of one mapping with pending, running and maxPending (None: not bounded); it raises UserError.
 
-    slow: the answer is large and changes every ten seconds only.
+    slow: the response is large and changes only every ten seconds.
     """
 
     read: Callable[[], list[dict[str, Any]]]
@@ -49,7 +51,7 @@ def queue_source(
     clusters: Sequence[Mapping[str, Any]],
     serve: Mapping[str, ServeState],
 ) -> QueueSource | None:
-    """Where to read the queue of a service; None without a gateway, or while its ingress does not run.
+    """The source of a service's queue; None without a gateway, or while its ingress does not run.
 
     serve: Serve's own state by the names of the RayClusters.
     """
@@ -57,21 +59,21 @@ def queue_source(
     if gateway is None:
         return None
     name, namespace = rayservice["metadata"]["name"], rayservice["metadata"]["namespace"]
-    for item in clusters:
-        state = serve.get(item["metadata"]["name"])
+    for ray_cluster in clusters:
+        state = serve.get(ray_cluster["metadata"]["name"])
         ingress = state.application(name) if state else None
         if state is None or ingress is None or ingress.status != "RUNNING":
             continue
         if not gateway.config.get("keys"):
             return QueueSource(partial(_of_gateway, cluster, name, namespace), slow=False)
-        head = (item.get("status") or {}).get("head") or {}
-        service = str(head.get("serviceName") or kuberay.head_service(item["metadata"]["name"]))
+        head = (ray_cluster.get("status") or {}).get("head") or {}
+        service = str(head.get("serviceName") or kuberay.head_service(ray_cluster["metadata"]["name"]))
         return QueueSource(partial(_of_metrics, cluster, service, namespace, gateway, state), slow=True)
     return None
 
 
 class QueueReader:
-    """The queue of one service, read again and again, as often as it changes."""
+    """The queue of one service, read repeatedly, as often as it changes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -84,18 +86,18 @@ class QueueReader:
     ) -> Mapping[str, Any] | None:
         """pending, running and maxPending; None without a gateway, or while its ingress does not run.
 
-        serve: Serve's own state. Raises UserError; after that it is not asked for some seconds, and None.
+        serve: Serve's own state. Raises UserError; for some seconds after that it returns None without a request.
         """
         now = time.monotonic()
         if now < self._next:
             return self._last
-        if self._source is None or self._source.slow:  # which counts with the replicas of this moment
+        if self._source is None or self._source.slow:  # computed with the current replicas
             name = ray_cluster["metadata"]["name"]
             self._source = queue_source(self._cluster, rayservice, [ray_cluster], {name: serve})
         self._last = None
         if self._source is None:
             return None
-        self._next = now + AFTER_A_FAILURE_SECONDS
+        self._next = now + QUEUE_RETRY_SECONDS
         self._last = self._source.read()[0]
         self._next = now + SLOW_SECONDS if self._source.slow else 0.0
         return self._last
@@ -121,12 +123,12 @@ def _of_metrics(
 
 
 def _totals(text: str) -> Iterator[tuple[tuple[str, str], float]]:
-    """Application, deployment, and the requests in it, those that wait included."""
+    """Application, deployment, and its running and waiting requests."""
     for _, labels, value in series(text, [_TOTAL]):
         yield (labels.get("application", ""), labels.get("deployment", "")), value
 
 
 def _capacity(serve: ServeState, application: str, deployment: str) -> int:
-    """The requests that the running replicas of a deployment take at once."""
-    found = serve.deployment(application, deployment)
-    return len(found.running) * found.requests if found else 0
+    """The number of concurrent requests of the running replicas of a deployment."""
+    state = serve.deployment(application, deployment)
+    return len(state.running) * state.requests if state else 0

@@ -1,6 +1,6 @@
 """Ray's dashboard through the API server: Serve's state, and the log files of replicas that failed.
 
-When an engine fails, Serve says only that it failed; the reason stands in the worker's log files on its node, which the
+When an engine fails, Serve reports only that it failed; the reason is in the worker's log files on its node, which the
 dashboard can read.
 """
 
@@ -24,10 +24,10 @@ from rayllm_ctl.model.observed.serve_logs import SLOW_START, controller_log, rep
 from rayllm_ctl.model.observed.serve_state import NO_CONTROLLER, Controller, Deployment, ServeState, read_serve
 
 LOG_LINES = 400
-"""Lines from the end of each log file: vLLM's traceback and its message fit into half of that."""
+"""Lines from the end of each log file: vLLM's traceback and message fit into half of that."""
 
 LOG_TIMEOUT = 2.0
-"""Seconds for one log file. The dashboard asks the replica's node, and waits for it where that is gone."""
+"""Seconds for one log file. The dashboard asks the replica's node, and waits if the node is gone."""
 
 _SUFFIXES = ("err", "out")
 """An actor's error and output file."""
@@ -36,14 +36,14 @@ _CONTROLLER_LINES = 1000
 """Lines from the end of the log of Serve's controller: some hundred for a try, more when a try lasts."""
 
 _PER_DEPLOYMENT = 2
-"""Failed replicas of one deployment whose logs are read: the newest, and one to compare."""
+"""Number of failed replicas of one deployment whose logs are read: the newest, and one to compare."""
 
 _FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
 _RETRYING = "failed to start"
-"""In a deployment's message while Serve tries again: the first failure is as telling as the third, minutes later."""
+"""In a deployment's message while Serve retries: the first failure is as informative as the third, minutes later."""
 
 _EXCEPTION = r"^ERROR [^\n]*Exception in Replica\([^\n]*deployment='{}', app='{}'\).*?(?=^[A-Z]+ \d{{4}}-\d\d-\d\d |\Z)"
-"""In the controller's log, a replica that failed to start, up to the next record."""
+"""Matches a replica that failed to start in the controller's log, up to the next record."""
 
 
 def state(dashboard: Dashboard) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def state(dashboard: Dashboard) -> dict[str, Any]:
 
 
 def read_state(dashboard: Dashboard, *, started: bool = True) -> ServeState:
-    """Serve's state on one Ray cluster. Raises UserError where it is unknown.
+    """Serve's state on one Ray cluster. Raises UserError if it is unknown.
 
-    started: Serve has run there, so that an answer without its controller says nothing.
+    started: Serve has run there, so a response without its controller is not conclusive.
     """
     return known_state(_answer(dashboard), started=started)
 
@@ -91,15 +91,15 @@ def unread(error: UserError) -> str:
 def failed_replica_logs(dashboard: Dashboard, serve: ServeState, tasks: Tasks) -> dict[str, str]:
     """The ends of the logs of failed replicas: "<pod>/replica-<app>.<deployment>-<actor>.log" -> text.
 
-    While the next try is slow, also what Serve said of the last: "<head>/controller-<app>.<deployment>.log".
-    Empty where nothing has failed. What cannot be read is left out.
+    During a slow retry, also Serve's records of the last try: "<head>/controller-<app>.<deployment>.log".
+    Empty if nothing has failed. Unreadable logs are skipped.
     """
     failed = [one for one in serve.deployments if one.status in _FAILED or _RETRYING in one.message or _is_slow(one)]
     if not failed:
         return {}
     actors = _recent(failed)
     if not actors:
-        # Older versions of Ray do not keep stopped replicas in this answer; the list of actors has them.
+        # Older versions of Ray do not include stopped replicas in this response; the list of actors has them.
         actors = _dead(dashboard, failed)
     wanted = {
         f"{serve.pods.get(node, node[:8])}/{replica_logs(app, deployment)}{actor[:8]}.log": actor
@@ -114,8 +114,8 @@ def failed_replica_logs(dashboard: Dashboard, serve: ServeState, tasks: Tasks) -
 
 
 def _said_before(dashboard: Dashboard, controller: Controller, failed: list[Deployment]) -> dict[str, str]:
-    """What Serve's controller logged of the last replica of each deployment that failed to start, where its message is
-    about the next one: a constructor's exception is in no log of the replica."""
+    """Log records of Serve's controller on the last failed replica of each deployment whose message is about the next
+    one: a constructor's exception is in no log of the replica."""
     slow = [one for one in failed if _is_slow(one)]
     file = controller.log_file.lstrip("/")
     if not slow or not file:
@@ -134,14 +134,14 @@ def _said_before(dashboard: Dashboard, controller: Controller, failed: list[Depl
 
 
 def _is_slow(deployment: Deployment) -> bool:
-    """Whether a replica starts slowly after another has ended."""
+    """Whether a replica starts slowly after another has failed."""
     return SLOW_START in deployment.message and bool(deployment.dead)
 
 
 def _recent(failed: list[Deployment]) -> list[tuple[str, str, str, str]]:
     found = []
     for one in failed:
-        # Of a deployment that does not start, those that live are the next try; of an unhealthy one they are the sick.
+        # If a deployment does not start, live actors are the next try; if it is unhealthy, they are the unhealthy ones.
         sick = one.status == "UNHEALTHY" and not one.lost
         known = [replica for replica in (*one.dead, *(one.replicas if sick or not one.dead else ())) if replica.actor]
         known.sort(key=lambda replica: replica.started.timestamp() if replica.started else 0.0)
@@ -166,7 +166,7 @@ def _dead(dashboard: Dashboard, failed: list[Deployment]) -> list[tuple[str, str
 
 
 def _log(dashboard: Dashboard, actor: str, suffix: str) -> str:
-    """The end of one of an actor's log files; empty where it cannot be read."""
+    """The end of one of an actor's log files; empty if it cannot be read."""
     query = [("actor_id", actor), ("suffix", suffix), ("lines", str(LOG_LINES)), ("filter_ansi_code", "true")]
     try:
         return dashboard.text("/api/v0/logs/file", query=query, doing=f"read the log of {actor}", timeout=LOG_TIMEOUT)

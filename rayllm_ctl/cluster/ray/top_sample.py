@@ -1,6 +1,6 @@
-"""A look at the replicas of a service: which run, where, and the metrics of their pods.
+"""A sample of a service's replicas: their pods and nodes, and the metrics of the pods.
 
-Only what changes is read again. Ray's metrics of a pod are some 500 KB, and 20 KB where they come compressed.
+Only changing data is read again. Ray's metrics of a pod are some 500 KB, or 20 KB compressed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _TIMEOUT = 5.0
 
 
 class RayServiceReplicas:
-    """Looks at those of a RayService, as its object is at the moment, on the active RayCluster. Raises UserError where
-    Serve's state cannot be read, or metrics must not be."""
+    """A sample of a RayService, given as its current object, on the active RayCluster. Raises UserError if Serve's
+    state cannot be read, or reading metrics is not permitted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -41,46 +41,46 @@ class RayServiceReplicas:
         self._pods: dict[str, Mapping[str, Any]] = {}
 
     def __call__(self, rayservice: Mapping[str, Any]) -> ServiceLook:
-        where = self._active(rayservice)
+        active = self._active(rayservice)
         namespace = str(rayservice["metadata"]["namespace"])
-        state = self._state(where)
+        state = self._state(active)
         problems: list[str] = []
         ids = dict(_model_ids(state))
-        found = [
+        replicas = [
             (ids.get(engine.name) or engine.name.removeprefix(ENGINE_DEPLOYMENT), replica)
             for engine in state.engines
             for replica in engine.running
         ]
-        names = sorted({replica.place for _, replica in found})
-        self._find_pods(where, names, problems)
-        queue = self._queued(rayservice, where, state, problems)
+        names = sorted({replica.place for _, replica in replicas})
+        self._find_pods(active, names, problems)
+        queue = self._queued(rayservice, active, state, problems)
         texts = _texts(self._cluster, namespace, names, RAY_METRICS_PORT, problems)
-        rows = [self._replica(model, replica, texts) for model, replica in found]
+        rows = [self._replica(model, replica, texts) for model, replica in replicas]
         rows.sort(key=lambda row: (row.model, row.pod, row.replica or ""))
-        return ServiceLook(tuple(rows), report_interval(where.ray_cluster), queue, tuple(problems))
+        return ServiceLook(tuple(rows), report_interval(active.ray_cluster), queue, tuple(problems))
 
     def _active(self, rayservice: Mapping[str, Any]) -> ActiveServe:
         if self._where is None or self._where.ray_cluster["metadata"]["name"] != active_cluster(rayservice):
             self._where = active_serve(self._cluster, rayservice)
         return self._where
 
-    def _state(self, where: ActiveServe) -> ServeState:
+    def _state(self, active: ActiveServe) -> ServeState:
         try:
-            return serve.read_state(where.dashboard)
+            return serve.read_state(active.dashboard)
         except ForbiddenError:
             raise
         except UserError as error:
-            self._where = None  # a token may be another one by now
-            service = where.rayservice["metadata"]
+            self._where = None  # the token may have changed
+            service = active.rayservice["metadata"]
             raise UserError(
                 f"Serve's state could not be read: {serve.unread(error)}",
                 hint=f"rayllm-ctl status {service['name']} -n {service['namespace']}",
             ) from error
 
-    def _find_pods(self, where: ActiveServe, names: Iterable[str], problems: list[str]) -> None:
+    def _find_pods(self, active: ActiveServe, names: Iterable[str], problems: list[str]) -> None:
         if not set(names) - set(self._pods):
             return
-        ray_cluster = where.ray_cluster["metadata"]
+        ray_cluster = active.ray_cluster["metadata"]
         selector = kuberay.part_of([ray_cluster["name"]])
         try:
             pods = self._cluster.list("Pod", ray_cluster["namespace"], label_selector=selector)
@@ -103,18 +103,18 @@ class RayServiceReplicas:
         )
 
     def _queued(
-        self, rayservice: Mapping[str, Any], where: ActiveServe, state: ServeState, problems: list[str]
+        self, rayservice: Mapping[str, Any], active: ActiveServe, state: ServeState, problems: list[str]
     ) -> QueueState | None:
         try:
-            found = self._queue.read(rayservice, where.ray_cluster, state)
+            figures = self._queue.read(rayservice, active.ray_cluster, state)
         except UserError as error:
             problems.append(f"the gateway's queue could not be read: {short_reason(error)}")
             return None
-        return queue_of(found) if found else None
+        return queue_of(figures) if figures else None
 
 
 def ray_cluster_replicas(cluster: Cluster, ray_cluster: Mapping[str, Any]) -> ServiceLook:
-    """A look at vLLM's own servers. Raises UserError where pods cannot be read, or metrics must not be."""
+    """A sample of vLLM's own servers. Raises UserError if pods cannot be read, or reading metrics is not permitted."""
     metadata = ray_cluster["metadata"]
     name, namespace = str(metadata["name"]), str(metadata["namespace"])
     pods = {str(pod["metadata"]["name"]): pod for pod in ready_servers(cluster, name, namespace)}
@@ -133,7 +133,7 @@ def ray_cluster_replicas(cluster: Cluster, ray_cluster: Mapping[str, Any]) -> Se
 
 
 def _texts(cluster: Cluster, namespace: str, pods: Sequence[str], port: int, problems: list[str]) -> dict[str, str]:
-    """The metrics of pods; those that could not be read are missing, with the reason among `problems`."""
+    """The metrics of pods; unreadable ones are missing, with the reason among `problems`."""
 
     def read(pod: str) -> str | UserError:
         try:

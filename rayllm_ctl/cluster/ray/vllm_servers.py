@@ -10,7 +10,7 @@ from rayllm_ctl.model.kube import kuberay
 
 
 def ready_servers(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]]:
-    """The pods that are ready, by name: each is a replica."""
+    """The ready pods by name: each is a replica."""
     selector = f"{kuberay.CLUSTER}={name},{kuberay.GROUP}={kuberay.SERVERS}"
     pods = [pod for pod in cluster.list("Pod", namespace, label_selector=selector) if _ready(pod)]
     return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
@@ -18,4 +18,4 @@ def ready_servers(cluster: Cluster, name: str, namespace: str) -> list[dict[str,
 
 def _ready(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)

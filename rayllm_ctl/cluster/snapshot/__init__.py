@@ -1,1 +1,1 @@
-"""Reads: all that a diagnosis looks at, collected in a few rounds of requests."""
+"""Reads: the input of a diagnosis, collected in a few rounds of requests."""

@@ -1,4 +1,4 @@
-"""What the collectors of services and of batch jobs share: how surroundings, nodes and claims are read."""
+"""Shared by the collectors of services and batch jobs: reading surroundings, nodes and claims."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rayllm_ctl.model.kube.written import keep_times
 from rayllm_ctl.model.observed.health import Snapshot
 
 SLOW_SECONDS = 15.0
-"""How long a collector keeps what changes slowly or costs much: the operator, quotas, other pods on the nodes."""
+"""How long a collector keeps slowly changing or expensive data: the operator, quotas, other pods on the nodes."""
 
 
 class SnapshotCollector:
-    """Reads the parts of a Snapshot, and keeps those that change slowly for a while.
+    """Reads the parts of a Snapshot, and keeps slowly changing ones for a while.
 
-    around: by kind, the operator's Deployments and the namespace, where they were read a moment ago.
+    around: by kind, the operator's Deployments and the namespace, if they were just read.
     """
 
     def __init__(
@@ -54,18 +54,18 @@ class SnapshotCollector:
 
     def _surroundings(self) -> Objects:
         """The operator, and the namespace with its limits."""
-        around, self._around = self._around, {}  # they are as old as this collector
-        found: Objects = []
+        around, self._around = self._around, {}  # as old as this collector
+        objects: Objects = []
         for kind in ("Deployment", "Pod"):
             read = partial(self._cluster.list, kind, label_selector=kuberay.OPERATOR_SELECTOR)
             known = around.get(kind)
-            found += self._reader.attempt(read, f"{kind}s of the KubeRay operator") if known is None else known
-        found += self._list("ResourceQuota") + self._list("LimitRange")
+            objects += self._reader.attempt(read, f"{kind}s of the KubeRay operator") if known is None else known
+        objects += self._list("ResourceQuota") + self._list("LimitRange")
         own = around.get("Namespace")
-        return [*found, *(self._reader.get("Namespace", self._namespace) if own is None else own)]
+        return [*objects, *(self._reader.get("Namespace", self._namespace) if own is None else own)]
 
     def _nodes(self, tasks: Tasks, pods: Objects) -> list[Future[Objects]]:
-        """The nodes of `pods`; all nodes and what they hold while a pod waits for one."""
+        """The nodes of `pods`; all nodes and the pods on them while a pod is pending."""
         if any(not pod["spec"].get("nodeName") for pod in pods):
             return [tasks.submit(self._all_nodes, {pod["metadata"]["uid"] for pod in pods})]
         hosts = sorted({pod["spec"]["nodeName"] for pod in pods})
@@ -75,13 +75,13 @@ class SnapshotCollector:
         return self._reader.attempt(lambda: [short_node(self._cluster.get("Node", name))], "nodes")
 
     def _all_nodes(self, known: set[str]) -> Objects:
-        """All nodes, and the pods that hold their resources but for those whose uid is `known`."""
+        """All nodes, and the pods that use their resources except those with a `known` uid."""
 
         def read() -> Objects:
             nodes = [short_node(node) for node in self._reader.list("Node")]
             return nodes + self._reader.attempt(partial(live_pods, self._cluster), "pods of other namespaces")
 
-        return [item for item in self._keep("nodes", read) if item["metadata"].get("uid") not in known]
+        return [pod for pod in self._keep("nodes", read) if pod["metadata"].get("uid") not in known]
 
     def _claims(self, tasks: Tasks, names: Iterable[str]) -> list[Future[Objects]]:
         """The PersistentVolumeClaims of these names."""
@@ -100,7 +100,7 @@ class SnapshotCollector:
 
 
 def tidy(objects: Objects) -> Objects:
-    """Each object once, in its first and fullest form, of managedFields only the times."""
+    """Each object once, in its first and fullest form, with only the times of managedFields."""
     unique: dict[tuple[str, str], dict[str, Any]] = {}
     for item in objects:
         keep_times(item)

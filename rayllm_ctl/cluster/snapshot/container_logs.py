@@ -1,4 +1,4 @@
-"""Logs of containers: the ends of those that failed, and whole ones."""
+"""Logs of containers: the ends of failed ones, and whole logs."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
 LINES = 100
-"""Lines from the end of a log: an exception and what led to it."""
+"""Lines from the end of a log: enough for an exception and its context."""
 
 MOST = 8
-"""Containers whose logs are read at one look: a service that fails on many nodes fails for the same reason."""
+"""Maximum number of containers whose logs are read at once: failures on many nodes usually have the same reason."""
 
 TIMEOUT = 5.0
 """Seconds for one log: the kubelet of a lost node does not answer."""
 
 KUBELET_SECONDS = 1.0
-"""Seconds in which a kubelet sends the end of a log, unless its node is lost or very busy."""
+"""Seconds within which a kubelet sends the end of a log, unless its node is lost or very busy."""
 
 
 def failed_logs(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks) -> dict[str, str]:
-    """Logs of the containers of `pods` that failed, by "<pod>/<container>.log" (".previous.log" of the run before)."""
-    wanted = [item for pod in pods for item in _failed(pod)][:MOST]
+    """Logs of the failed containers of `pods`, by "<pod>/<container>.log" (".previous.log" of the run before)."""
+    wanted = [container for pod in pods for container in _failed(pod)][:MOST]
     return _read(reader, wanted, tasks)
 
 
 def whole_logs(
     reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks, *, whose: str = "pods"
 ) -> dict[str, str]:
-    """Logs of all containers of `pods`, whatever their state. whose: what a note calls them; empty: no note."""
-    wanted = [(pod, box["name"], False) for pod in pods for box in pod["spec"]["containers"]][:MOST]
+    """Logs of all containers of `pods`. whose: their name in a note; empty: no note."""
+    wanted = [(pod, container["name"], False) for pod in pods for container in pod["spec"]["containers"]][:MOST]
     return _read(reader, wanted, tasks, whose=whose)
 
 
 def tails(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lines: int) -> dict[str, str]:
-    """The last `lines` of the log of each pod's first container, where it has one."""
+    """The last `lines` of the log of each pod's first container, if it has one."""
     return _read(reader, [(pod, pod["spec"]["containers"][0]["name"], False) for pod in pods], tasks, lines)
 
 
 def is_out_of_reach(cluster: Cluster, pod: Mapping[str, Any]) -> bool:
-    """Whether the node of a pod does not answer. A log is all that can be asked of it with the rights of a viewer.
+    """Whether the node of a pod does not answer. With the rights of a viewer only a log request reaches it.
 
-    A kubelet that rejects connections is restarting, on a node that is there.
+    A kubelet that rejects connections is restarting, on a live node.
     """
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
     query = [("container", pod["spec"]["containers"][0]["name"]), ("tailLines", "1"), ("limitBytes", "1")]
@@ -82,10 +82,10 @@ def open_log(
     times: bool = False,
     since: str = "",
 ) -> Iterator[BaseHTTPResponse]:
-    """A container's log, to be read; with `follow` as it is written, until the container ends. Raises UserError.
+    """The open log of a container; with `follow` as it is written, until the container ends. Raises UserError.
 
-    tail: lines from its end, None for all of it. previous: of the run before the present one. times: each line begins
-    with its time and a space. since: only lines from that time on, which may begin some earlier.
+    tail: lines from its end, None for all of it. previous: of the previous run. times: each line begins
+    with its time and a space. since: only lines from about that time on, perhaps some earlier ones.
     """
     query = [("container", container), ("follow", str(follow).lower()), ("previous", str(previous).lower())]
     query += [] if tail is None else [("tailLines", str(tail))]
@@ -101,7 +101,7 @@ def open_log(
 
 
 def pieces(response: BaseHTTPResponse) -> Iterator[bytes]:
-    """The body of an answer as it comes."""
+    """The body of a response as it arrives."""
     while piece := response.read1(65536):
         yield piece
 
@@ -113,14 +113,14 @@ def stream(cluster: Cluster, pod: str, container: str, namespace: str, *, follow
 
 
 def _failed(pod: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
-    """Pod, container, and whether the run before the present one is meant."""
+    """Pod, container, and whether its previous run is meant."""
     status = pod.get("status") or {}
-    for box in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        now, before = box.get("state") or {}, (box.get("lastState") or {}).get("terminated") or {}
+    for status_of in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        now, before = status_of.get("state") or {}, (status_of.get("lastState") or {}).get("terminated") or {}
         if (now.get("terminated") or {}).get("exitCode"):
-            yield pod, box["name"], False
+            yield pod, status_of["name"], False
         elif before.get("exitCode"):
-            yield pod, box["name"], True
+            yield pod, status_of["name"], True
 
 
 def _read(
@@ -143,7 +143,7 @@ def _read(
                 reader.notes.add(f"logs of {whose} could not be read: not permitted to {error.right}")
             return ""
         except UserError:
-            return ""  # the container has left no log, or its node does not answer
+            return ""  # the container has no log, or its node does not answer
 
     names = [
         f"{pod['metadata']['name']}/{container}{'.previous' if previous else ''}.log"

@@ -1,4 +1,4 @@
-"""The events of one service's objects, asked for one by one by who follows it."""
+"""Events of one service, fetched per object."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.reader import Objects
 
 MOST_SUBJECTS = 20
-"""Objects whose events are asked for one by one; with more of them one list of the namespace is less work."""
+"""Maximum number of objects whose events are fetched per object; beyond it one list of the namespace is cheaper."""
 
 _ENDED = re.compile(r"Deleted (?:worker|head) Pod [^/\s]+/([^;\s]+); Pod status: ")
-"""What KubeRay says of a pod that it deleted because it had ended."""
+"""KubeRay's event for a pod that it deleted because it had ended."""
 
 
 class OwnEvents:
-    """Remembers the pods that it has seen, so that their events are found when they are gone.
+    """Remembers pods, so that their events are found after their deletion.
 
-    read: the events of the object of a name.
+    read: returns the events of the object with a name.
     """
 
     def __init__(self, read: Callable[[str], Objects]) -> None:
@@ -28,22 +28,24 @@ class OwnEvents:
         self._ended_pods: dict[str, Objects] = {}
 
     def ask(self, tasks: Tasks, others: Iterable[str], pods: Objects) -> list[Objects] | None:
-        """Events of `others`, and of pods while they are not well; None where these are too many."""
+        """Events of `others`, and of pods that are not ready; None if these are too many."""
         well = {pod["metadata"]["name"]: is_well(pod) for pod in pods}
         gone = [name for name in self._seen_pods if name not in well]
         self._seen_pods = {**dict.fromkeys(gone, False), **well}
         subjects = {*others, *(name for name, ready in self._seen_pods.items() if not ready)}
         if len(subjects) > MOST_SUBJECTS:
             return None
-        found = tasks.map(self._read, sorted(subjects))
-        # What became of pods that were gone before the first look: whether they were deleted on purpose, above all.
-        ended = {match[1] for part in found for event in part for match in _ENDED.finditer(str(event.get("message")))}
+        lists = tasks.map(self._read, sorted(subjects))
+        # Events of pods that were gone before the first observation, above all whether they were deleted on purpose.
+        ended = {
+            match[1] for events in lists for event in events for match in _ENDED.finditer(str(event.get("message")))
+        }
         unread = sorted(ended - subjects - self._ended_pods.keys())[:MOST_SUBJECTS]
         self._ended_pods |= zip(unread, tasks.map(self._read, unread), strict=True)
-        return [*found, *self._ended_pods.values()]
+        return [*lists, *self._ended_pods.values()]
 
 
 def is_well(pod: Mapping[str, Any]) -> bool:
     """Whether a pod is ready."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)

@@ -1,4 +1,4 @@
-"""What exposes a service to clients outside the cluster: its Service, Ingress and HTTPRoute, as they are now."""
+"""The objects that expose a service outside the cluster: its current Service, Ingress and HTTPRoute."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.workload import Right, WorkloadKind
 
 Get = Callable[[str, str, str | None], Objects]
-"""The object of a kind, name and namespace; nothing where there is none or it cannot be read."""
+"""The object of a kind, name and namespace in a list; empty if there is none or it cannot be read."""
 
 _OURS = f"{NAME}={APPLICATION}"
 
 
 def collect_exposure(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> Snapshot:
-    """The object of a service with what exposes it, and nothing else."""
+    """The object of a service with only the objects that expose it."""
     reader = Reader(cluster)
     metadata = workload["metadata"]
-    found = reader.get("Service", kind.serve_service(metadata["name"]), metadata["namespace"])
-    found += in_front_of(reader.get, workload)
+    services = reader.get("Service", kind.serve_service(metadata["name"]), metadata["namespace"])
+    services += in_front_of(reader.get, workload)
     return Snapshot(
-        (workload, *found), datetime.now(UTC), notes=tuple(sorted(reader.notes)), unread=frozenset(reader.unread)
+        (workload, *services), datetime.now(UTC), notes=tuple(sorted(reader.notes)), unread=frozenset(reader.unread)
     )
 
 
 def in_front_of(get: Get, workload: Mapping[str, Any]) -> Objects:
     """Ingress and HTTPRoute of one service, with the IngressClass and the Gateways that they name."""
     namespace = workload["metadata"]["namespace"]
-    found: Objects = []
+    objects: Objects = []
     if name := _named(workload, INGRESS):
-        found += get("Ingress", name, namespace)
-        for item in found[:1]:
+        objects += get("Ingress", name, namespace)
+        for item in objects[:1]:
             class_name = (item.get("spec") or {}).get("ingressClassName")
             if class_name and not ((item.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
-                found += get("IngressClass", class_name, None)
+                objects += get("IngressClass", class_name, None)
     if name := _named(workload, HTTP_ROUTE):
         routes = get("HTTPRoute", name, namespace)
-        found += routes
-        for where, gateway in sorted(_gateways(routes)):
-            found += get("Gateway", gateway, where)
-    return found
+        objects += routes
+        for gateway_namespace, gateway in sorted(_gateways(routes)):
+            objects += get("Gateway", gateway, gateway_namespace)
+    return objects
 
 
 def list_exposure(reader: Reader, workloads: Sequence[Mapping[str, Any]], namespace: str | None) -> Get:
-    """Gets what is in front of many services from one list of each kind that any of them names.
+    """Reads the objects that expose many services with one list per kind that any of them names.
 
-    IngressClasses are left to a look at one service.
+    IngressClasses are read only for a single service.
     """
-    found: Objects = []
-    if any(_named(item, INGRESS) for item in workloads):
-        found += reader.list("Ingress", namespace, _OURS)
+    objects: Objects = []
+    if any(_named(workload, INGRESS) for workload in workloads):
+        objects += reader.list("Ingress", namespace, _OURS)
         reader.unread.add("IngressClass")
-    if any(_named(item, HTTP_ROUTE) for item in workloads):
+    if any(_named(workload, HTTP_ROUTE) for workload in workloads):
         routes = reader.list("HTTPRoute", namespace, _OURS)
         places = {where for where, _ in _gateways(routes)}
-        found += routes
+        objects += routes
         if places:
-            found += reader.list("Gateway", places.pop() if len(places) == 1 else None)
-    known = {(item["kind"], item["metadata"]["name"], item["metadata"]["namespace"]): item for item in found}
+            objects += reader.list("Gateway", places.pop() if len(places) == 1 else None)
+    known = {(item["kind"], item["metadata"]["name"], item["metadata"]["namespace"]): item for item in objects}
 
-    def get(kind_name: str, name: str, where: str | None) -> Objects:
-        item = known.get((kind_name, name, where))
+    def get(kind_name: str, name: str, place: str | None) -> Objects:
+        item = known.get((kind_name, name, place))
         return [item] if item else []
 
     return get
@@ -74,11 +74,11 @@ def list_exposure(reader: Reader, workloads: Sequence[Mapping[str, Any]], namesp
 def exposure_rights(manifests: Iterable[Mapping[str, Any]], namespace: str) -> tuple[Right, ...]:
     """The rights to read what the Ingress and the HTTPRoute among `manifests` name."""
     rights: list[Right] = []
-    for item in manifests:
-        if item["kind"] == "Ingress" and item["spec"].get("ingressClassName"):
+    for manifest in manifests:
+        if manifest["kind"] == "Ingress" and manifest["spec"].get("ingressClassName"):
             rights.append(Right("get", "IngressClass"))
-        elif item["kind"] == "HTTPRoute":
-            placed = {**item, "metadata": {"namespace": namespace, **item["metadata"]}}
+        elif manifest["kind"] == "HTTPRoute":
+            placed = {**manifest, "metadata": {"namespace": namespace, **manifest["metadata"]}}
             rights += [Right("get", "Gateway", namespace=where) for where, _ in sorted(_gateways([placed]))]
     return tuple(rights)
 

@@ -1,6 +1,6 @@
-"""Everything about batch jobs that a reader of their health may look at, as `snapshot` collects it for services.
+"""Snapshots of batch jobs, like those of services.
 
-All objects and pods of a job carry one label, which finds them without the names that KubeRay makes up.
+All objects and pods of a job have a common label, which finds them without the names that KubeRay generates.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.observed.health import Snapshot
 
 LOG_LINES = 500
-"""Lines from the end of the submitter's log: the driver speaks every 5 s, Ray and vLLM between it."""
+"""Lines from the end of the submitter's log: the driver logs every 5 s, Ray and vLLM in between."""
 
 SUBMITTERS = 2
-"""Submitter pods of a job whose logs are read: the newest may have only begun."""
+"""Number of submitter pods of a job whose logs are read: the newest may have just started."""
 
 Found = tuple[str, str, Snapshot]
 """Name, namespace and Snapshot of a job."""
 
 
 class JobCollector(SnapshotCollector):
-    """Collects the same batch job again and again, asking less often for what changes slowly."""
+    """Collects the same batch job repeatedly, and slowly changing objects less often."""
 
     def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
         super().__init__(cluster, name, namespace)
@@ -41,7 +41,7 @@ class JobCollector(SnapshotCollector):
         self._settings: dict[str, Objects] = {}
 
     def collect(self) -> Snapshot:
-        """A Snapshot of now; without the RayJob where there is none.
+        """A current Snapshot; without the RayJob if there is none.
 
         Raises UserError when RayJobs cannot be read at all: no such right, no KubeRay, no API server.
         """
@@ -61,11 +61,11 @@ class JobCollector(SnapshotCollector):
             claims = {name for pod in pods for name in claims_of(pod)}
             around_pods = self._nodes(tasks, pods) + self._claims(tasks, claims)
             parts = [*clusters.result(), *self._shared_cluster(job), *around.result(), *events.result()]
-            parts += [*settings.result(), *(item for part in around_pods for item in part.result())]
+            parts += [*settings.result(), *(item for future in around_pods for item in future.result())]
             return self._snapshot([job, *pods, *parts], {}, logs)
 
     def subscriptions(self) -> list[Subscription]:
-        """What to watch for changes of this job and of nothing else."""
+        """The subscriptions for changes of this job only."""
         return [
             Subscription(KIND, field_selector=f"metadata.name={self._name}"),
             Subscription("Pod", label_selector=self._label),
@@ -104,9 +104,9 @@ class JobCollector(SnapshotCollector):
 
 def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
     """Every batch job of `namespace` (None: of all), sorted by namespace and name, with one list per kind and the log
-    of each job's driver. Nodes, claims, quotas and settings are left to a look at one job.
+    of each job's driver. Nodes, claims, quotas and settings are read only for a single job.
 
-    Raises UserError when RayJobs cannot be read at all; what else cannot be read is noted.
+    Raises UserError if RayJobs cannot be read at all; other unreadable objects are noted.
     """
     reader = Reader(cluster)
     with Tasks() as tasks:
@@ -117,7 +117,7 @@ def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
         ]
         jobs = [job for job in list_objects(cluster, KIND, namespace, BATCH) if is_batch(job)]
         parts: dict[tuple[str, str], Objects] = {_key(job): [job] for job in jobs}
-        for item in (item for part in listed for item in part.result()):
+        for item in (item for future in listed for item in future.result()):
             owner = item["metadata"]["namespace"], item["metadata"]["labels"][BATCH]
             parts.get(owner, []).append(item)
         for event in warnings.result():
@@ -125,9 +125,9 @@ def collect_jobs(cluster: Cluster, namespace: str | None) -> list[Found]:
             for (where, name), own in parts.items():
                 if event["metadata"]["namespace"] == where and (about == name or about.startswith(f"{name}-")):
                     own.append(event)
-        pods = [item for own in parts.values() for item in own if item["kind"] == "Pod"]
+        pods = [pod for own in parts.values() for pod in own if pod["kind"] == "Pod"]
         logs = _submitter_logs(reader, pods, tasks, LOG_LINES)
-        shared = [item for part in operator for item in part.result()]
+        shared = [item for future in operator for item in future.result()]
     now, notes, unread = datetime.now(UTC), tuple(sorted(reader.notes)), frozenset(reader.unread)
     return [
         (name, where, Snapshot((*own, *shared), now, {}, _own(logs, own), notes, unread))
@@ -143,16 +143,16 @@ def _submitter_logs(reader: Reader, pods: Objects, tasks: Tasks, lines: int) -> 
         began = (pod.get("status") or {}).get("phase") in ("Running", "Succeeded", "Failed")
         if job and began:
             newest.setdefault((pod["metadata"]["namespace"], job), []).append(pod)
-    return tails(reader, [pod for found in newest.values() for pod in found[:SUBMITTERS]], tasks, lines)
+    return tails(reader, [pod for newest_pods in newest.values() for pod in newest_pods[:SUBMITTERS]], tasks, lines)
 
 
 def _own(logs: Mapping[str, str], objects: Objects) -> dict[str, str]:
-    names = {item["metadata"]["name"] for item in objects}
+    names = {ray_cluster["metadata"]["name"] for ray_cluster in objects}
     return {key: text for key, text in logs.items() if key.partition("/")[0] in names}
 
 
 def _shared(job: Mapping[str, Any]) -> str:
-    """The RayCluster that a job shares with others; empty where it has its own."""
+    """The RayCluster that a job shares with others; empty if it has its own."""
     if not (job.get("spec") or {}).get("clusterSelector"):
         return ""
     return str((job.get("status") or {}).get("rayClusterName") or "")

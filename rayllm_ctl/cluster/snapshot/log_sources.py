@@ -1,7 +1,7 @@
-"""Where the logs of a service are: files of Serve's replicas and their engines on Ray's nodes, and logs of containers.
+"""The logs of a service: files of Serve's replicas and their engines on Ray's nodes, and logs of containers.
 
-Ray's dashboard reads files of every node. A container's own log has only what Ray prints when it starts and stops, but
-for vLLM's own servers, which log there.
+Ray's dashboard reads files of every node. A container's own log has only Ray's output at start and stop, except for
+vLLM's own servers, which log there.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 LogPod = Mapping[str, Any]
 
 _WHOLE = -1
-"""The number of lines for which Ray sends a whole file."""
+"""The number of lines that makes Ray send a whole file."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a log is read. tail: lines from its end, None for all. previous: of the container's previous run.
+    """Options for reading a log. tail: lines from its end, None for all. previous: of the container's previous run.
 
-    times, since: as in `logs.opened`; Ray's files know neither.
+    times, since: as in container_logs; Ray's files do not support them.
     """
 
     tail: int | None = None
@@ -52,10 +52,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class LogSource:
-    """A log in `pod`, of the RayCluster `cluster`. `open` gives it to be read, and raises UserError.
+    """A log in `pod`, of the RayCluster `cluster`. `open` opens it for reading, and raises UserError.
 
-    key: tells runs of a container and replicas apart. state: waiting where nothing has begun to log, ended where no
-    more is to come. timed: whether its lines have times.
+    key: distinguishes runs of a container and replicas. state: waiting before the first line, ended after the last.
+    timed: whether its lines have times.
     """
 
     pod: str
@@ -69,7 +69,7 @@ class LogSource:
 
 @dataclass(frozen=True)
 class Found:
-    """Logs that there are. clusters: the RayClusters of which these are all; unread: why others could not be read."""
+    """Available logs. clusters: the RayClusters for which they are complete; unread: why others could not be read."""
 
     sources: Sequence[LogSource]
     clusters: frozenset[str] = frozenset()
@@ -85,7 +85,7 @@ def pods_of(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -
 
 
 def operator_pods(cluster: Cluster) -> list[dict[str, Any]]:
-    """The pods of the KubeRay operator, wherever it runs."""
+    """The pods of the KubeRay operator in any namespace."""
     return cluster.list("Pod", label_selector=kuberay.OPERATOR_SELECTOR)
 
 
@@ -100,7 +100,7 @@ def of_replicas(
 ) -> Found:  # fmt: skip
     """The logs of the replicas that Serve has now, by pod: Serve's of each, what the engines print, or both.
 
-    answers: what Serve has just said, by RayCluster. Raises UserError where the user may not ask Serve.
+    answers: what Serve has just said, by RayCluster. Raises UserError if the user may not ask Serve.
     """
     found: list[LogSource] = []
     read: set[str] = set()
@@ -109,7 +109,7 @@ def of_replicas(
         try:
             dashboard = dashboard_of(cluster, cluster.get(kuberay.RAY_CLUSTER, name, workload["metadata"]["namespace"]))
         except NotFoundError:
-            continue  # deleted since the service named it
+            continue  # deleted since the service's status was read
         try:
             started = name == active_cluster(workload)
             known = answers.get(name)
@@ -120,7 +120,7 @@ def of_replicas(
                 raise UserError(unread[name]) from None
             continue
         read.add(name)
-        # Those that have no actor yet have no log.
+        # Replicas without an actor have no log yet.
         replicas = [(one.name, replica) for one in state.deployments for replica in one.replicas if replica.actor]
         if "serve" in what:
             found += [_of_serve(dashboard, name, replica) for _, replica in replicas]
@@ -150,7 +150,7 @@ def _of_container(cluster: Cluster, pod: LogPod) -> LogSource:
 
 
 def _state(status: Mapping[str, Any]) -> Literal["waiting", "running", "ended"]:
-    """The state of a container's newest run. One that waits to be started again has the log of its last run."""
+    """The state of a container's newest run. One that waits for a restart has the log of its last run."""
     now = status.get("state") or {}
     if "running" in now:
         return "running"
@@ -158,7 +158,7 @@ def _state(status: Mapping[str, Any]) -> Literal["waiting", "running", "ended"]:
 
 
 def _of_serve(dashboard: Dashboard, cluster: str, replica: Replica) -> LogSource:
-    path = replica.log_file.lstrip("/")  # the dashboard takes it relative to Ray's folder
+    path = replica.log_file.lstrip("/")  # the dashboard expects a path relative to Ray's folder
     if not path:
         return _of_actor(dashboard, cluster, replica, "err")
     query = [("node_id", replica.node), ("filename", path)]

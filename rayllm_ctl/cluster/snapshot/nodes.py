@@ -1,4 +1,4 @@
-"""Nodes and what runs on them, in short: what a reader of a service's health may need of the whole cluster."""
+"""Nodes and their pods in a short form: the facts about the whole cluster for a service's health."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ForbiddenError
 
 LIVE_PODS = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that hold resources of a node: scheduled and not ended."""
+"""Selects pods that use resources of a node: scheduled and not ended."""
 
 
 def live_pods(cluster: Cluster) -> list[dict[str, Any]]:
-    """Every pod that holds resources, in short: who holds how much of which node."""
+    """Every pod that uses resources, in a short form: owner, requests and node."""
     return [_short_pod(pod) for pod in cluster.list("Pod", field_selector=LIVE_PODS)]
 
 
 def all_nodes(cluster: Cluster) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
-    """(nodes, pods that hold resources) of the whole cluster, in short; None where that is not permitted."""
+    """(nodes, pods that use resources) of the whole cluster in a short form; None if not permitted."""
     try:
         return [short_node(node) for node in cluster.list("Node")], live_pods(cluster)
     except ForbiddenError:
@@ -37,7 +37,7 @@ def short_node(node: Mapping[str, Any]) -> dict[str, Any]:
 def _short_pod(pod: Mapping[str, Any]) -> dict[str, Any]:
     metadata, spec = pod["metadata"], pod["spec"]
     boxes = {
-        key: [{"name": box["name"], "resources": box.get("resources") or {}} for box in spec[key]]
+        key: [{"name": container["name"], "resources": container.get("resources") or {}} for container in spec[key]]
         for key in ("containers", "initContainers")
         if spec.get(key)
     }

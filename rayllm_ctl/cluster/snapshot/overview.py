@@ -1,8 +1,8 @@
-"""All services of a namespace, or of all, with one list per kind: the number of requests does not grow with them.
+"""All services of one or all namespaces, with one list per kind: the number of requests is independent of theirs.
 
-A Snapshot made here has what tells how a service is: the operator's copy of Serve's state in its status, RayClusters,
-pods, addresses, what exposes it, warnings, the operator. Serve itself, nodes, claims, quotas and logs are left to a
-look at one service.
+These Snapshots contain the operator's copy of Serve's state in the status, RayClusters, pods, addresses, the objects
+that expose a service, warnings and the operator. Serve's own state, nodes, claims, quotas and logs are read only for a
+single service.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Found = tuple[WorkloadKind, str, str, Snapshot]
 def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str | None) -> list[Found]:
     """Every service of `kinds` in `namespace` (None: in all), sorted by namespace and name.
 
-    Of two objects with the name of one service that of the kind that comes first is it. Raises UserError when objects
-    of the first kind cannot be read at all; what else cannot be read is noted.
+    If objects of two kinds have the same name, the first kind is the service. Raises UserError if objects of the first
+    kind cannot be read at all; other unreadable objects are noted.
     """
     reader = Reader(cluster)
 
@@ -39,7 +39,7 @@ def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str 
     first, *others = kinds
     origins = f"{kuberay.ORIGIN_KIND} in ({','.join(kind.name for kind in kinds)})"
     with Tasks() as tasks:
-        # A RayCluster may be a service or the part of one.
+        # A RayCluster may be a service or part of one.
         clusters = tasks.submit(partial(read, kuberay.RAY_CLUSTER, f"{kuberay.ORIGIN_KIND} notin (RayJob)"))
         parts = [
             tasks.submit(partial(read, "Pod", kuberay.CLUSTER)),
@@ -50,18 +50,18 @@ def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str 
         operator = [
             tasks.submit(partial(reader.list, what, None, kuberay.OPERATOR_SELECTOR)) for what in ("Deployment", "Pod")
         ]
-        found = [(first, list_objects(cluster, first.name, namespace))]
-        found += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
-        owners = _Owners(found)
+        services = [(first, list_objects(cluster, first.name, namespace))]
+        services += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
+        owners = _Owners(services)
         exposure = tasks.submit(list_exposure, reader, [item for _, item in owners.services.values()], namespace)
         for item in clusters.result():
             owners.add_cluster(item)
-        for part in parts:
-            for item in part.result():
+        for future in parts:
+            for item in future.result():
                 owners.add(item)
         for service, (_, item) in owners.services.items():
             owners.parts[service] += in_front_of(exposure.result(), item)
-        shared = [item for part in operator for item in part.result()]
+        shared = [item for operator_objects in operator for item in operator_objects.result()]
     now, notes, unread = datetime.now(UTC), tuple(sorted(reader.notes)), frozenset(reader.unread)
     return [
         (kind, name, where, Snapshot((item, *owners.parts[where, name], *shared), now, {}, {}, notes, unread))
@@ -89,7 +89,7 @@ class _Owners:
                     self._clusters[where, ray_cluster] = name
 
     def add_cluster(self, item: dict[str, Any]) -> None:
-        """A RayCluster that KubeRay made for a service; it makes its pods and events known as well."""
+        """A RayCluster that KubeRay made for a service; also registers its pods and events."""
         metadata = item["metadata"]
         owner = (metadata.get("labels") or {}).get(kuberay.ORIGIN_NAME, "")
         if (metadata["namespace"], owner) in self.parts:
@@ -107,7 +107,7 @@ class _Owners:
             name = self._services.get((where, item["metadata"]["name"]))
         else:
             subject = str((item.get("involvedObject") or {}).get("name", ""))
-            name = next((part for part in _prefixes(subject) if self._concerns(where, part, subject)), None)
+            name = next((prefix for prefix in _prefixes(subject) if self._concerns(where, prefix, subject)), None)
         if name is not None:
             self.parts[where, name].append(item)
 
@@ -119,7 +119,7 @@ class _Owners:
 
 
 def _prefixes(name: str) -> Iterator[str]:
-    """`name` and what is left of it without its last parts: KubeRay appends parts to the name of what it is for."""
+    """`name` and its prefixes: KubeRay appends parts to the name of the owner."""
     while name:
         yield name
         name = name.rpartition("-")[0]

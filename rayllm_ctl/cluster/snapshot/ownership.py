@@ -1,4 +1,4 @@
-"""Which objects KubeRay made for a workload, by the names and labels that it gives them."""
+"""The objects that KubeRay created for a workload, identified by names and labels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rayllm_ctl.model.kube import kuberay
 
 @dataclass(frozen=True)
 class OwnedResources:
-    """A workload (None once it is gone), the RayClusters that exist for it, and the names of others that it had.
+    """A workload (None after its deletion), its existing RayClusters, and the names of earlier ones.
 
-    `named`: RayClusters that its status names, or that were seen before. is_cluster: it is a RayCluster itself.
+    `named`: RayClusters named in its status or seen before. is_cluster: it is a RayCluster itself.
     """
 
     name: str
@@ -29,15 +29,15 @@ class OwnedResources:
 
     @property
     def cluster_names(self) -> frozenset[str]:
-        """The RayClusters that exist, and those known by name."""
+        """The existing RayClusters, and those known by name."""
         own = {self.name} if self.is_cluster else set()
-        return self.named | own | {item["metadata"]["name"] for item in self.clusters}
+        return self.named | own | {ray_cluster["metadata"]["name"] for ray_cluster in self.clusters}
 
     def owns_pod(self, pod: Mapping[str, Any]) -> bool:
         """Whether a pod runs, or ends, for this workload.
 
-        Pods outlive their RayCluster and carry no label of the workload. Of a RayCluster that is gone the name must do,
-        and only for pods that are being deleted: another client's RayCluster may happen to have such a name.
+        Pods outlive their RayCluster and have no label of the workload. For a deleted RayCluster the name decides, and
+        only for terminating pods: another client's RayCluster may happen to have such a name.
         """
         ray_cluster = str((pod["metadata"].get("labels") or {}).get(kuberay.CLUSTER, ""))
         if ray_cluster in self.cluster_names:

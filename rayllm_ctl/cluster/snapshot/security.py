@@ -1,4 +1,4 @@
-"""All that decides who can reach a live service and what its pods may do, in a few rounds of parallel requests."""
+"""The objects that control access to a live service and the permissions of its pods, read in parallel."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _KEY_TIMEOUT = 5.0
 
 
 def collect_security(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> Snapshot:
-    """The object of a service with its RayClusters and pods, and what of its namespace may be about them.
+    """The object of a service with its RayClusters and pods, and related objects of its namespace.
 
-    The RayClusters and pods have to be readable; raises ForbiddenError where they are not.
+    Raises ForbiddenError if RayClusters or pods cannot be read.
     """
     name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
     reader = Reader(cluster)
@@ -36,13 +36,17 @@ def collect_security(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str
         clusters = [workload]
         if not kind.is_cluster:
             clusters = [*cluster.list(kuberay.RAY_CLUSTER, namespace, label_selector=kind.made_for(name))]
-        selector = kuberay.part_of(item["metadata"]["name"] for item in clusters)
+        selector = kuberay.part_of(ray_cluster["metadata"]["name"] for ray_cluster in clusters)
         pods = cluster.list("Pod", namespace, label_selector=selector) if selector else []
-        found = [item for part in beside for item in part.result()]
+        around = [item for future in beside for item in future.result()]
         accounts = {str((pod.get("spec") or {}).get("serviceAccountName") or "default") for pod in pods}
-        bindings = [item for item in found if _concerns(item, accounts, namespace)]
-        roles = [item for part in tasks.map(lambda one: reader.get(*one), _roles(bindings)) for item in part]
-    kept = [item for item in found if not item["kind"].endswith("RoleBinding")]
+        bindings = [binding for binding in around if _concerns(binding, accounts, namespace)]
+        roles = [
+            role
+            for read_roles in tasks.map(lambda reference: reader.get(*reference), _roles(bindings))
+            for role in read_roles
+        ]
+    kept = [item for item in around if not item["kind"].endswith("RoleBinding")]
     objects: Objects = [dict(workload), *map(dict, clusters), *pods, *kept, *bindings, *roles]
     return Snapshot(
         tuple(tidy(objects)), datetime.now(UTC), notes=tuple(sorted(reader.notes)), unread=frozenset(reader.unread)
@@ -50,7 +54,7 @@ def collect_security(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str
 
 
 def key_required(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -> bool | None:
-    """Whether the OpenAI API of a service requires an API key; None where that cannot be found out."""
+    """Whether the OpenAI API of a service requires an API key; None if unknown."""
     gateway = None if kind.is_cluster else gateway_of(workload)
     if gateway is not None:
         return bool(gateway.config.get("keys"))
@@ -67,7 +71,7 @@ def key_required(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, An
 
 
 def _concerns(binding: Mapping[str, Any], accounts: Iterable[str], namespace: str) -> bool:
-    """Whether an object binds a role to one of the accounts, beside those that every account has."""
+    """Whether an object binds a role to one of the accounts, except for groups of all accounts."""
     if not binding["kind"].endswith("RoleBinding") or is_default(binding):
         return False
     return any(binds(binding, account, namespace) for account in accounts)
@@ -78,6 +82,6 @@ def _roles(bindings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, st
     named: dict[tuple[str, str, str | None], None] = {}
     for binding in bindings:
         reference = binding["roleRef"]
-        where = binding["metadata"].get("namespace") if reference["kind"] == "Role" else None
-        named[reference["kind"], reference["name"], where] = None
+        namespace = binding["metadata"].get("namespace") if reference["kind"] == "Role" else None
+        named[reference["kind"], reference["name"], namespace] = None
     yield from named

@@ -1,4 +1,4 @@
-"""Serve's own state on the RayClusters of a service, asked of their dashboards again and again."""
+"""Serve's own state on the RayClusters of a service, polled from their dashboards."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
 
 Answers = dict[str, Mapping[str, Any]]
-"""By the name of a RayCluster, what Serve says on it; `error` and perhaps `status` where it does not answer, and
-`silentNode` where the node of the head does not either."""
+"""Serve's response by the name of a RayCluster; `error` and perhaps `status` if it does not answer, and `silentNode` if
+the node of the head does not either."""
 
 PATIENCE = 2.5
-"""Seconds after which a dashboard that has not answered may be on a node that is lost."""
+"""Seconds after which a silent dashboard may be on a lost node."""
 
 
 class ServeStates:
-    """The dashboards are kept as long as they answer, so that the Secret with the token is not read at every look."""
+    """Keeps the dashboards as long as they answer, so that the Secret with the token is not read every time."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -33,20 +33,20 @@ class ServeStates:
     def ask(
         self, tasks: Tasks, ray_clusters: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]
     ) -> Answers:
-        """What Serve says on those of `ray_clusters` whose head is among `pods` and runs."""
+        """Serve's responses on those of `ray_clusters` that have a running head among `pods`."""
         running = {
             pod["metadata"]["labels"][kuberay.CLUSTER]: pod
             for pod in pods
             if pod["metadata"]["labels"].get(kuberay.NODE_TYPE) == kuberay.HEAD
             and pod["status"].get("phase") == "Running"
         }
-        named = {item["metadata"]["name"]: item for item in ray_clusters}
-        heads = [(item, running[name]) for name, item in named.items() if name in running]
-        asked = [tasks.submit(self._state, tasks, item, head) for item, head in heads]
+        named = {ray_cluster["metadata"]["name"]: ray_cluster for ray_cluster in ray_clusters}
+        heads = [(ray_cluster, running[name]) for name, ray_cluster in named.items() if name in running]
+        asked = [tasks.submit(self._state, tasks, ray_cluster, head) for ray_cluster, head in heads]
         return {item["metadata"]["name"]: one.result() for (item, _), one in zip(heads, asked, strict=True)}
 
     def dashboard(self, ray_cluster: Mapping[str, Any]) -> Dashboard:
-        """That of a RayCluster. Raises UserError as dashboard_of does."""
+        """The dashboard of a RayCluster. Raises UserError as dashboard_of does."""
         head = (ray_cluster.get("status") or {}).get("head") or {}
         key = str(ray_cluster["metadata"]["uid"]), str(head.get("serviceName") or "")
         if key not in self._dashboards:
@@ -64,12 +64,12 @@ class ServeStates:
         try:
             answer = asked.result(PATIENCE)
         except TimeoutError:
-            # Meanwhile, so that a look at a lost node takes no longer than one at a slow head.
+            # In parallel, so that a lost node takes no longer than a slow head.
             silent = tasks.submit(is_out_of_reach, self._cluster, head)
             answer = asked.result()
         if "error" in answer:
             self._dashboards.clear()
-            # Kubernetes takes 50 s to see that a node is lost, and the pods on it stay ready until then.
+            # Kubernetes takes 50 s to detect a lost node, and its pods stay ready until then.
             if answer.get("status", 503) >= 500 and is_well(head):
                 silent = silent or tasks.submit(is_out_of_reach, self._cluster, head)
                 if silent.result():
@@ -78,7 +78,7 @@ class ServeStates:
 
 
 def denied(answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Why states could not be read, where a right or the token is lacking."""
+    """Why states could not be read if a right or the token is missing."""
     return [
         f"Serve state could not be read: {answer['error']}"
         for answer in answers.values()

@@ -1,6 +1,6 @@
-"""Everything about one service that a reader of its health may look at, collected in a few rounds of parallel requests.
+"""Snapshots of one service, collected in a few rounds of parallel requests.
 
-Only the service's own object has to be readable. What else cannot be read is left out and noted.
+Only the service's own object has to be readable. Other unreadable objects are skipped and noted.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from rayllm_ctl.model.observed.serve_state import read_serve
 from rayllm_ctl.model.workload import WorkloadKind
 
 RECENT_SECONDS = 5.0
-"""How long what cannot be watched is taken to be as it was, when something else has changed."""
+"""How long unwatched data is considered current after a change of other objects."""
 
 
 def collect(
     cluster: Cluster, kind: WorkloadKind, name: str, namespace: str, known: dict[str, Any] | None = None
 ) -> Snapshot:
-    """All that there is about a service now. A service that does not exist gives a Snapshot without its object.
+    """A current Snapshot of a service. If it does not exist, the Snapshot has no object of it.
 
     known: the service's own object, where it was read a moment ago.
 
@@ -48,12 +48,12 @@ def collect(
 
 
 class Collector(SnapshotCollector):
-    """Collects the same service again and again, asking less often for what changes slowly.
+    """Collects the same service repeatedly, and slowly changing objects less often.
 
-    following: ask for nothing about other services. A single look lists all events of the namespace, which also tell
-    of pods that are gone; a follower has seen those pods and remembers their names.
-    watch: is told what to follow, and then has the objects that need not be asked for.
-    around: by kind, the operator's Deployments and the namespace, where they were read a moment ago. known: the
+    following: read nothing about other services. A single Snapshot lists all events of the namespace, including those
+    of deleted pods; a follower has seen those pods and remembers their names.
+    watch: receives the subscriptions, and then has the objects that need not be requested.
+    around: by kind, the operator's Deployments and the namespace, if they were just read. known: the
     service's own object, likewise.
     """
 
@@ -80,7 +80,7 @@ class Collector(SnapshotCollector):
         self._last: tuple[float, Snapshot, Objects] | None = None
 
     def collect(self, answers: Mapping[str, Mapping[str, Any]] | None = None) -> Snapshot:
-        """A Snapshot of now. answers: Serve's, where it was just asked."""
+        """A current Snapshot. answers: Serve's, if it was just asked."""
         self._reader = Reader(self._cluster)
         self._follow()
         begun = time.monotonic()
@@ -106,9 +106,9 @@ class Collector(SnapshotCollector):
         return snapshot
 
     def refresh(self) -> Snapshot | None:
-        """A Snapshot after a change: what is watched and Serve's state as they are now, all else as collected last.
+        """A Snapshot after a change: watched objects and Serve's state are current, others from the last collection.
 
-        None where that cannot be had: that is too long ago, a watch is interrupted, or there is another RayCluster.
+        None if not possible: the collection is too old, a watch is interrupted, or there is another RayCluster.
         """
         if self._watch is None or self._last is None or time.monotonic() - self._last[0] > RECENT_SECONDS:
             return None
@@ -127,11 +127,11 @@ class Collector(SnapshotCollector):
         return self._snapshot(objects, answers, last.logs, last.queue)
 
     def _namesakes(self) -> Objects:
-        """The services of the namespace: one of them may have been meant."""
+        """The services of the namespace, for a suggestion."""
         return [item for item in self._list(self.kind.name) if self.kind.is_service(item)]
 
     def subscriptions(self) -> list[Subscription]:
-        """What to watch for changes of this service and of nothing else, as far as its parts are known."""
+        """The subscriptions for changes of this service only, as far as its parts are known."""
         found = [
             Subscription(self.kind.name, field_selector=f"metadata.name={self._name}"),
             Subscription("EndpointSlice", label_selector=self._endpoints),
@@ -150,10 +150,10 @@ class Collector(SnapshotCollector):
         return f"{kuberay.SERVICE_NAME}={self.kind.serve_service(self._name)}"
 
     def _owned(self, tasks: Tasks) -> OwnedResources:
-        """Its own object is asked for even where it is watched: that tells an API server that does not answer."""
+        """Read the service's object even if it is watched, to detect an API server that does not answer."""
         kind = self.kind
         if self._watch is not None:
-            self._watch.objects(self.subscriptions()[0])  # What is asked for now is at least as new.
+            self._watch.objects(self.subscriptions()[0])  # A response is at least as new.
         made = None if kind.is_cluster else tasks.submit(self._list, kuberay.RAY_CLUSTER, kind.made_for(self._name))
         known, self._known = self._known, None  # it is as old as this collector
         workload = find(self._cluster, kind, self._name, self._namespace) if known is None else known
@@ -164,7 +164,7 @@ class Collector(SnapshotCollector):
         return owned
 
     def _owned_by(self, workload: dict[str, Any] | None, made: Objects) -> OwnedResources:
-        """made: the RayClusters that KubeRay made for the workload."""
+        """made: the RayClusters that KubeRay created for the workload."""
         named = frozenset(self.kind.clusters_of(workload)) if workload else frozenset()
         clusters = tuple(made) if not self.kind.is_cluster else (workload,) if workload else ()
         return OwnedResources(self._name, clusters, workload, named | self._seen_clusters, self.kind.is_cluster)
@@ -191,7 +191,7 @@ class Collector(SnapshotCollector):
         if owned.alive or self._seen_clusters:
             selector = kuberay.part_of(owned.cluster_names)
             return self._list("Pod", selector) if selector else []
-        # RayClusters vanish before their pods do: then only the names of the pods' clusters tell whose they are.
+        # RayClusters are deleted before their pods: then only their names identify the pods' owner.
         return [pod for pod in self._list("Pod", kuberay.CLUSTER) if owned.owns_pod(pod)]
 
     def _events_of_namespace(self, owned: OwnedResources) -> Objects:
@@ -214,7 +214,7 @@ class Collector(SnapshotCollector):
         return answers
 
     def _queue(self, owned: OwnedResources, answers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The queue of a gateway that serves; empty where there is none."""
+        """The queue of a serving gateway; empty if there is none."""
         source = None
         if owned.workload is not None and not self.kind.is_cluster:
             states = {name: read_serve(answer) for name, answer in answers.items()}
@@ -243,7 +243,7 @@ class Collector(SnapshotCollector):
         if self.kind.is_cluster:
             found |= whole_logs(self._reader, [pod for pod in pods if _is_starting(pod)], tasks)
         if _overlooked(owned.workload):
-            # Of the operator, which may just not have had the time to look. Few may read its log, in another namespace.
+            # The operator may not have had time yet. Few users may read its log, in another namespace.
             operator = [item for item in surroundings if item["kind"] == "Pod"]
             found |= whole_logs(self._reader, operator, tasks, whose="")
         return found
@@ -262,13 +262,13 @@ def _workload_and_clusters(owned: OwnedResources) -> Objects:
 
 
 def _overlooked(workload: Mapping[str, Any] | None) -> bool:
-    """Whether the operator has not yet looked at the newest generation: then its own log is of interest."""
+    """Whether the operator has not processed the newest generation: then its own log is relevant."""
     if workload is None:
         return False
     return bool((workload.get("status") or {}).get("observedGeneration") != workload["metadata"].get("generation"))
 
 
 def _is_starting(pod: Mapping[str, Any]) -> bool:
-    """Whether a server runs in the pod that does not take requests yet: its log says what it does."""
+    """Whether a server in the pod does not accept requests yet: its log shows the progress."""
     labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
     return labels.get(kuberay.GROUP) == kuberay.SERVERS and status.get("phase") == "Running" and not is_well(pod)

@@ -9,7 +9,7 @@ from rayllm_ctl.model.spec.api_keys import ApiKey, timestamp
 
 
 def key_table(keys: Sequence[ApiKey], now: datetime) -> str:
-    """Keys as a table that ends in a newline; a line that says so where there are none."""
+    """Keys as a table that ends in a newline; or a line if there are none."""
     if not keys:
         return "no keys\n"
     table = [("NAME", "CREATED", "EXPIRES", "MODELS", "LIMITS"), *(_cells(key, now) for key in keys)]

@@ -1,4 +1,4 @@
-"""The plan of a batch job for people: that of its engine, then how rows go through it, how long, and for how much."""
+"""The plan of a batch job as text: its engine, then batches, time and cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rayllm_ctl.model.plan.batch import BatchDeployment, BatchEstimate, BatchPla
 
 def batch_table(batch: BatchPlan, style: Printer, *, wide: bool = False) -> list[str]:
     """The plan as lines of text; wide: with the band of every figure."""
-    # Without its deployment, which is that of a service.
+    # Without the deployment, which is for services.
     lines = [headline(batch.plan, style), *body(replace(batch.plan, deployment=None), wide)]
     if batch.deployment is None:
         return lines
@@ -29,7 +29,7 @@ def batch_table(batch: BatchPlan, style: Printer, *, wide: bool = False) -> list
 
 
 def takes(estimate: BatchEstimate) -> str:
-    """How long the rows take, and what that costs."""
+    """Time and cost of the rows."""
     seconds = estimate.seconds
     low, typical, high = map(_long, (seconds.low, seconds.typical, seconds.high))
     cost = "" if estimate.cost is None else f", {banded(estimate.cost, '{:,.2f}')} USD"

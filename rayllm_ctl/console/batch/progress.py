@@ -1,4 +1,4 @@
-"""How a batch job that is followed is drawn: a line per change, or a bar and the pods on a terminal."""
+"""Display of a followed batch job: a line per change, or a bar and the pods on a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome
 
 _LABEL = 11
 _QUIET = frozenset({"Retrying", "Suspended"})
-"""Codes of causes that say nothing which the state does not."""
+"""Codes of causes that add nothing to the state."""
 
 Shown = BatchEvent | Applied
 
@@ -30,7 +30,7 @@ def choose_job_progress(style: Printer, live: bool = True) -> Progress[Shown]:
 
 
 class BatchLines:
-    """A line with the time when something changes; of rows one for each percent."""
+    """A line with the time for each change; for rows, one per percent."""
 
     def __init__(self, style: Printer, clock: Callable[[], datetime] = datetime.now) -> None:
         self._style = style
@@ -76,7 +76,7 @@ class BatchLines:
 
 
 class BatchBar:
-    """A bar with the figures, and the pods below it; what has been drawn stays when it ends."""
+    """A bar with the figures, and the pods below it, which stay on the screen at the end."""
 
     def __init__(self, style: Printer) -> None:
         self._style = style
@@ -92,7 +92,7 @@ class BatchBar:
         self._redrawn.stop()
 
     def handle(self, event: Shown) -> None:
-        """Draw `event`: a look at the job redraws the bar, anything else is a line above or below it."""
+        """Draw `event`: an observation of the job redraws the bar, anything else is a line above or below it."""
         if isinstance(event, BatchObserved):
             self._draw(event)
             return
@@ -113,7 +113,7 @@ class BatchBar:
 
 
 def bar_lines(event: BatchObserved, style: Printer) -> list[str]:
-    """State, bar, causes and pods of a job that is followed."""
+    """State, bar, causes and pods of a followed job."""
     health = event.health
     colour = COLOURS[health.state]
     mark = style.symbol("busy" if colour in ("busy", "dim") else colour)

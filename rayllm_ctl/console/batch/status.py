@@ -1,4 +1,4 @@
-"""What `batch status` and `batch list` print: a job with its figures, causes and pods, or a table of jobs."""
+"""Output of `batch status` and `batch list`: a job with its figures, causes and pods, or a table of jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLOURS = {
 
 
 class JobHealth(Protocol):
-    """A line of the table: a job and how it is."""
+    """A line of the table: a job and its health."""
 
     @property
     def name(self) -> str: ...
@@ -64,7 +64,7 @@ def job_status(name: str, namespace: str, health: BatchHealth, style: Printer) -
 
 
 def job_table(rows: Sequence[JobHealth], style: Printer, *, namespaces: bool = False) -> str:
-    """Jobs as a table that ends in a newline; a line that says so where there are none."""
+    """Jobs as a table that ends in a newline; or a line if there are none."""
     if not rows:
         return "no batch jobs\n"
     header = ("NAME", "STATE", "ROWS", "ERRORS", "RATE", "LEFT", "FOR", "MESSAGE")

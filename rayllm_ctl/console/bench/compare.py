@@ -33,11 +33,11 @@ def comparison_lines(found: Sequence[Comparison], style: Printer) -> Iterator[st
 
 
 def _verdict(ratio: Ratio, same_load: bool | None) -> str:
-    """Nothing is better or worse under another load."""
+    """The verdict on a figure; empty for different loads."""
     if same_load is False:
         return "another load"
     if ratio.noise:
-        return "may be chance"
+        return "may be noise"
     verdict = "better" if (ratio.ratio > 1) == ratio.higher_is_better else "worse"
     return verdict if same_load else f"{verdict}, if the loads are the same"
 

@@ -1,4 +1,4 @@
-"""What a load consisted of, when it was sent, and with which versions, as text."""
+"""The content, time and versions of a load as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-_UNKNOWN = "unknown: the result is of an older release, which did not state it"
+_UNKNOWN = "unknown: the result is from an older release, which did not record it"
 _NAMES = {"rayllm-ctl": "rayllm-ctl", "vllm": "vLLM", "ray": "Ray"}
 
 

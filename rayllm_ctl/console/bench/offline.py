@@ -12,7 +12,7 @@ from rayllm_ctl.model.bench.offline import OfflineResults
 
 
 def offline_lines(results: OfflineResults, style: Printer) -> Iterator[str]:
-    """What was measured, and what is missing."""
+    """The measured figures, and notes on missing ones."""
     yield f"{style.paint(results.model, 'bold')} on {results.gpus}, without a server"
     load = results.load
     rows = [("load", f"prompts of {load.input_tokens:,} tokens, answers of {load.output_tokens:,}")]

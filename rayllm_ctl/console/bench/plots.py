@@ -1,4 +1,4 @@
-"""Plots of load tests: shades of grey, dashes and marks tell lines apart, and letters are large enough for a phone."""
+"""Plots of load tests, with lines that differ in shade, dash and mark, and text large enough for a phone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Plot:
 
 
 def plots(results: Results, forms: Sequence[Format]) -> list[Plot]:
-    """The plots that the results have. Raises UsageError where matplotlib is missing."""
+    """The plots that the results have. Raises UsageError if matplotlib is missing."""
     drawn: list[tuple[str, str, Callable[[Any, Results], None]]] = []
     if any(run["samples"]["e2e"] for run in results):
         drawn.append(("end-to-end", "Requests by time, end to end", _cumulative("e2e")))
@@ -48,11 +48,11 @@ def plots(results: Results, forms: Sequence[Format]) -> list[Plot]:
         drawn.append(("ttft", "Requests by time to first token", _cumulative("ttft")))
     if len(results) > 1:
         drawn.append(("loads", "Time and throughput by load", _loads))
-    drawn.append(("timeline", "What ended in each second", _timeline))
+    drawn.append(("timeline", "Finished requests per second", _timeline))
     for number, run in enumerate(results, 1):
         if has_service(run):
             several = len(results) > 1
-            title = "What the service did" + (f", {load_in_words(run['load'])}" if several else "")
+            title = "Service during the load" + (f", {load_in_words(run['load'])}" if several else "")
             drawn.append((f"service-{number}" if several else "service", title, drawing(run)))
     return [Plot(name, title, images(title, forms, partial(_on, draw, results))) for name, title, draw in drawn]
 
@@ -64,7 +64,7 @@ def _on(draw: Callable[[Any, Results], None], results: Results, axes: Any) -> No
 def images(
     title: str, forms: Sequence[Format], draw: Callable[[Any], None], size: tuple[float, float] = _SIZE
 ) -> dict[Format, bytes]:
-    """What `draw` draws into axes. size: in inches. Raises UsageError where matplotlib is missing."""
+    """What `draw` draws into axes. size: in inches. Raises UsageError if matplotlib is missing."""
     try:
         import matplotlib
         from matplotlib.figure import Figure

@@ -20,13 +20,13 @@ _COUNTED = {
     "usage": "as the server counts",
     "tokenizer": "as the tokenizer counts",
     "mixed": "some as the server counts, some as the tokenizer does",
-    "none": "the server says no numbers of tokens: --tokenizer counts them",
+    "none": "the server does not report token counts: use --tokenizer to count them",
 }
 
 
 @contextmanager
 def watching(stream: TextIO) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Draws progress on one line of a terminal, and takes it away at the end; elsewhere nothing."""
+    """Draws progress on one line of a terminal, and clears it at the end; otherwise nothing."""
     style, drawn = Printer.on(stream), False
 
     def report(progress: Mapping[str, Any]) -> None:
@@ -145,9 +145,9 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
 def _found(results: Results, style: Printer) -> Iterator[str]:
     limits = _limits(results.runs[0]["goodput"]["objective"])
     if results.highest_rate is None:
-        yield f"{style.symbol('error')} no rate that was tried keeps {limits}"
+        yield f"{style.symbol('error')} no tested rate meets {limits}"
     else:
-        yield f"{style.symbol('ok')} {number(results.highest_rate)} requests/s is the highest rate that keeps {limits}"
+        yield f"{style.symbol('ok')} {number(results.highest_rate)} requests/s is the highest rate that meets {limits}"
 
 
 def load_in_words(load: Mapping[str, Any]) -> str:
@@ -163,7 +163,7 @@ def load_in_words(load: Mapping[str, Any]) -> str:
 def _goodput(found: Mapping[str, Any]) -> str:
     verdict = "enough" if found["met"] else "too few"
     return (
-        f"{found['requests']:,} requests ({found['share']:.1%}, {verdict}) keep {_limits(found['objective'])}: "
+        f"{found['requests']:,} requests ({found['share']:.1%}, {verdict}) meet {_limits(found['objective'])}: "
         f"{number(found['requestsPerSecond'])}/s"
     )
 

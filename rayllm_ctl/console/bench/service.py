@@ -1,4 +1,4 @@
-"""What a service did during a load test, and what its plan says, as text."""
+"""The state of a service during a load test, and its prediction, as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def service_rows(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def rows_by_load(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, str]]:
-    """The same of several loads, each with its name: a row each, and why nothing is predicted once."""
+    """The rows of several loads, each with its name; the reason for a missing prediction is shown once."""
     rows = [(load, list(service_rows(run)), run) for load, run in runs]
     for label in ("service", "predicted"):
         said: set[str] = set()
@@ -43,7 +43,7 @@ def rows_by_load(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tupl
 
 
 def service_lines(service: Mapping[str, Any]) -> Iterator[str]:
-    """Replicas, and what the engines were at most."""
+    """Replicas, and maximum figures of the engines."""
     if text := replicas(service):
         yield text
     most = service["max"]
@@ -61,7 +61,7 @@ def service_lines(service: Mapping[str, Any]) -> Iterator[str]:
 
 
 def replicas(service: Mapping[str, Any]) -> str:
-    """How many replicas ran, and when that changed."""
+    """The number of running replicas, and the times of its changes."""
     known = [sample["replicas"] for sample in service["samples"] if sample["replicas"] is not None]
     if not known:
         return ""
@@ -74,7 +74,7 @@ def replicas(service: Mapping[str, Any]) -> str:
 
 
 def prediction(predicted: Mapping[str, Any]) -> str:
-    """Each planned figure, and what part of it was measured."""
+    """Each planned figure, and the ratio of the measured one."""
     return ", ".join(
         f"{form.format(predicted[name]['predicted'] * scale)} (measured ×{predicted[name]['ratio']:.2f})"
         for name, form, scale in _PREDICTED
@@ -83,5 +83,5 @@ def prediction(predicted: Mapping[str, Any]) -> str:
 
 
 def service_problems(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Why something of the service is not known, each reason once."""
+    """Why figures of the service are unknown, each reason once."""
     return list(dict.fromkeys(one for run in runs for one in (run.get("service") or {}).get("problems", ())))

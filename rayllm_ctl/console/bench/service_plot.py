@@ -1,4 +1,4 @@
-"""What a service did during a load, second by second: requests above, replicas below."""
+"""A service during a load, second by second: requests above, replicas below."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LINES = (("running", "running", "--", "s", "0.25"), ("waiting", "waiting", ":",
 
 
 def has_service(run: Mapping[str, Any]) -> bool:
-    """Whether a result says anything to draw of its service."""
+    """Whether a result contains figures of its service to draw."""
     found = run.get("service")
     return found is not None and any(found["max"][name] is not None for name in ("replicas", "running", "queued"))
 
@@ -57,7 +57,7 @@ def _replicas(axes: Any, samples: Sequence[Mapping[str, Any]]) -> Any:
 def _steps(
     axes: Any, samples: Sequence[Mapping[str, Any]], name: str, label: str, line: str, mark: str, grey: str
 ) -> None:
-    """A figure as it was from one look to the next; what is not known is a gap."""
+    """The steps of a figure between samples, with gaps for unknown values."""
     values = [sample[name] if sample[name] is not None else float("nan") for sample in samples]
     if all(sample[name] is None for sample in samples):
         return

@@ -1,4 +1,4 @@
-"""A sweep as text: a row for each variant, and what has the best of each figure in words."""
+"""A sweep as text: a row for each variant, and the best variant for each figure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARK = " *"
 
 
 def sweep_lines(sweep: Sweep, style: Printer) -> Iterator[str]:
-    """The table, the best of each figure, and why there is nothing of a variant."""
+    """The table, the best variant for each figure, and why a variant has no result."""
     found, vary = rows(sweep), varied(sweep)
     with_load = several_loads(found)
     yield from _table(found, vary, with_load)
@@ -58,7 +58,7 @@ def _column(place: int) -> str:
 def _cells(row: FigureRow, found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> list[str]:
     cells = [shown(row.record.values[name]) for name in vary]
     if row.run is None:
-        state = _STATES.get(row.record.state, "no rate keeps the limits")
+        state = _STATES.get(row.record.state, "no rate meets the limits")
         return [*cells, *([""] if with_load else []), state]
     cells += [row.load] if with_load else []
     figures = [_cell(figure, row, found) for figure in FIGURES]
@@ -80,7 +80,7 @@ def _gpus(record: VariantRecord) -> str:
 
 
 def _best(found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> Iterator[str]:
-    """What each variant has the best of."""
+    """The figures for which each variant is the best."""
     for row in found:
         names = [f"{figure.name} {figure.part}".rstrip() for figure in FIGURES if best(figure, found, row)]
         if names:

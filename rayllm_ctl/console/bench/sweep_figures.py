@@ -1,4 +1,4 @@
-"""The figures that sweeps are compared by, and which variant has the best."""
+"""The figures for comparing the variants of a sweep, and the best variant of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Run = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class FigureRow:
-    """A variant under one load. run: what was measured; None where nothing was."""
+    """A variant under one load. run: its result, if any."""
 
     record: VariantRecord
     run: Run | None
@@ -26,7 +26,7 @@ class FigureRow:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a Row, None where it is unknown. part: what it is a part of, as the p50 of TTFT."""
+    """A figure of a Row, None if it is unknown. part: what it is a part of, as the p50 of TTFT."""
 
     name: str
     part: str
@@ -78,7 +78,7 @@ def best(figure: Figure, found: Sequence[FigureRow], row: FigureRow) -> bool:
 
 
 def tokens_per_gpu(row: FigureRow) -> float | None:
-    """Output tokens per second and GPU, where the number of GPUs is the same all the time."""
+    """Output tokens per second and GPU, if the number of GPUs is constant."""
     gpus = row.record.gpus
     tokens = _throughput("outputTokensPerSecond")(row)
     if gpus is None or gpus[0] != gpus[1] or not gpus[0] or tokens is None:

@@ -35,7 +35,7 @@ _FILES = {"requests/s": "requests", "tokens/s": "tokens", "tokens/s per GPU": "t
 
 
 def plots(sweep: Sweep, forms: Sequence[Format]) -> list[Plot]:
-    """A plot of each figure that a variant has. Raises UsageError where matplotlib is missing."""
+    """A plot of each figure that a variant has. Raises UsageError if matplotlib is missing."""
     found = [row for row in rows(sweep) if row.run is not None]
     labels = [textwrap.fill(label(row, varied(sweep), several_loads(found)), _LABEL) for row in found]
     drawn = []

@@ -1,4 +1,4 @@
-"""The one line of an event, the same in lines and beside the live tree."""
+"""An event as one line, the same for lines and the live tree."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _MARKS = {State.READY: "ok", State.FAILED: "error", State.STUCK: "warning", Stat
 
 
 class LiveTree:
-    """Events above, the service's tree below; what has been drawn stays when it ends."""
+    """Events above, the service's tree below, which stay on the screen at the end."""
 
     def __init__(self, style: Printer) -> None:
         self._style = style
@@ -43,7 +43,7 @@ class LiveTree:
         self._redrawn.stop()
 
     def handle(self, event: Event) -> None:
-        """Draw `event`: a look at the service redraws the tree, anything else is a line above it."""
+        """Draw `event`: an observation of the service redraws the tree, anything else is a line above it."""
         if isinstance(event, Observed):
             self._draw(event)
             return

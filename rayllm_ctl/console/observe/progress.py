@@ -1,4 +1,4 @@
-"""How a command's events are drawn: a line per change, or a live tree on a terminal."""
+"""Display of a command's events: a line per change, or a live tree on a terminal."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rayllm_ctl.model.observed.health import Cause, Health, State, StatusNode, f
 
 _LABEL = 11
 _Key = tuple[str, str, str]
-"""What a node is known by: its RayCluster, kind and name."""
+"""The identity of a node: its RayCluster, kind and name."""
 
 _QUIET = frozenset({"StillStarting", "ScaledToZero"})
-"""Codes of causes that say nothing which the tree does not."""
+"""Codes of causes that add nothing to the tree."""
 
 
 E = TypeVar("E", contravariant=True)
 
 
 class Progress(Protocol[E]):
-    """Draws events on standard error; a context manager, so that what it draws ends cleanly."""
+    """Draws events on standard error; a context manager, so that the display ends cleanly."""
 
     def __enter__(self) -> Self: ...
 
@@ -50,9 +50,9 @@ def choose_progress(style: Printer, live: bool = True) -> Progress[Event]:
 
 
 class LinePrinter:
-    """A line with the time when something becomes true; nothing twice while it stays so.
+    """A line with the time when something becomes true; not repeated while it stays true.
 
-    Nodes are known by what they are, not by where they stand in the tree, which changes when an upgrade begins.
+    Nodes are identified by kind and name, not by their position in the tree, which changes when an upgrade begins.
     """
 
     def __init__(self, style: Printer, clock: Callable[[], datetime] = datetime.now) -> None:
@@ -74,7 +74,7 @@ class LinePrinter:
         return None
 
     def handle(self, event: Event) -> None:
-        """Print what is new in `event`."""
+        """Print the changes in `event`."""
         for label, text in self._lines(event):
             self._style.line(f"{self._clock():%H:%M:%S} {label:<{_LABEL}} {text}".rstrip())
 
@@ -101,14 +101,14 @@ class LinePrinter:
                 self._notes.add(_figureless(note))
                 yield "note", note
         if health.state is State.READY:
-            self._causes.clear()  # what comes back after that is new
+            self._causes.clear()  # causes that return after that are new
         for cause in health.causes:
             if cause.code not in _QUIET and _key(cause) not in self._causes:
                 self._causes.add(_key(cause))
                 yield "cause", f"{cause.code}: {cause.message}"
         if health.state is not self._state:
             self._state = health.state
-            # On the way, the message is the step, which the nodes have shown already.
+            # While in progress, the message is the step, which the nodes have shown already.
             shown = health.state is State.PROGRESSING
             yield "state", health.state.value if shown else f"{health.state.value}: {health.message}"
 
@@ -140,7 +140,7 @@ def _walk(nodes: Sequence[StatusNode]) -> Iterator[tuple[StatusNode, Sequence[St
 
 
 def _is_gone(key: _Key, health: Health) -> bool:
-    """Whether what is not in the tree any more has ended. A slow dashboard hides replicas that run."""
+    """Whether nodes that left the tree have ended. A slow dashboard hides running replicas."""
     cluster, kind, _ = key
     if kind in ("replica", "application"):
         return cluster not in health.serve_unread
@@ -161,7 +161,7 @@ def _sentence(node: StatusNode, workers: Sequence[str]) -> str:
 
 
 def _key(cause: Cause) -> tuple[str, str, str]:
-    """What makes a cause another one: figures in its message, such as ages, do not."""
+    """The identity of a cause: without figures in its message, such as ages."""
     return cause.code, cause.object, _figureless(cause.message)
 
 

@@ -1,4 +1,4 @@
-"""What `status` prints: a service with its causes, evidence, hints and status tree, or a table of services."""
+"""Output of `status`: a service with its causes, evidence, hints and status tree, or a table of services."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _COLOURS = {
     State.NOT_FOUND: "error",
 }
 _INFORMATIVE = frozenset({"StillStarting", "ScaledToZero", "Retrying"})
-"""Codes of a step or a remark, not of something wrong."""
+"""Codes of a step or a remark, not of a problem."""
 
 
 class ServiceHealth(Protocol):
-    """A line of the table: a service and how it is."""
+    """A line of the table: a service and its health."""
 
     @property
     def name(self) -> str: ...
@@ -60,9 +60,9 @@ def service_status(name: str, namespace: str, health: Health, style: Printer) ->
 
 
 def service_table(rows: Sequence[ServiceHealth], style: Printer, *, namespaces: bool = False) -> str:
-    """Services as a table that ends in a newline; a line that says so where there are none.
+    """Services as a table that ends in a newline; or a line if there are none.
 
-    namespaces: with a column that says in which one each is.
+    namespaces: with a namespace column.
     """
     if not rows:
         return "no services\n"
@@ -101,7 +101,7 @@ def _cells(row: ServiceHealth) -> tuple[str, ...]:
 
 
 def _external_url(health: Health) -> str:
-    """The first URL that can be used, or what kubectl prints in the place of an external IP."""
+    """The first usable URL, or a placeholder like kubectl's for an external IP."""
     ready = [url for address in health.external if address.state is Reach.READY for url in address.urls]
     states = {address.state.value.lower() for address in health.external}
     return ready[0] if ready else f"<{', '.join(sorted(states)) or 'none'}>"

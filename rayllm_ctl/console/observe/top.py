@@ -1,4 +1,4 @@
-"""What `top` prints: the load of replicas as a table, once or redrawn."""
+"""Output of `top`: the load of replicas as a table, once or redrawn."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _percent(share: float | None) -> str:
 
 
 class LoadDisplay:
-    """Loads one after another on `style`: redrawn where that is a terminal that can move its cursor, and otherwise a
-    block for each, with the time. live False: never redrawn."""
+    """Successive loads on `style`: redrawn on a terminal that can move its cursor, otherwise a block for each, with the
+    time. live False: never redrawn."""
 
     def __init__(
         self, style: Printer, errors: Printer, live: bool = True, clock: Callable[[], datetime] = datetime.now
@@ -96,7 +96,7 @@ class LoadDisplay:
             self._style.line(f"{self._clock():%H:%M:%S}\n{self._text}\n")
 
     def note(self, problems: Iterable[str]) -> None:
-        """Print those problems that are new, on standard error; on a terminal they stand above what is redrawn."""
+        """Print those problems that are new, on standard error; on a terminal above the redrawn table."""
         for problem in problems:
             if problem in self._noted:
                 continue

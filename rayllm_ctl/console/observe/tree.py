@@ -1,4 +1,4 @@
-"""The status tree of a service as lines, for `status` and for a terminal that follows a start."""
+"""The status tree of a service as lines, for `status` and the live display."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed.health import Health, StatusNode, format_count
 
-_WELL = frozenset({"RUNNING", "Running", "Ready", "HEALTHY", "Active", "Succeeded"})
+_HEALTHY_STATES = frozenset({"RUNNING", "Running", "Ready", "HEALTHY", "Active", "Succeeded"})
 _MOVING = frozenset(
     {"Pending", "Scheduled", "Pulling", "Creating", "Waiting", "Starting", "STARTING", "DEPLOYING", "UPDATING",
      "NOT_STARTED", "Terminating", "STOPPING", "PENDING_MIGRATION", "RECOVERING", "DELETING", "None", "Removing"}
@@ -23,7 +23,7 @@ FOLD = 6
 
 @dataclass(frozen=True)
 class TreeRow:
-    """A line of the tree; `branch` is what is drawn before its label."""
+    """A line of the tree; `branch` is drawn before its label."""
 
     branch: str
     label: str
@@ -32,7 +32,7 @@ class TreeRow:
 
 
 class Observation(Protocol):
-    """What has a tree: the health of a service, or of a batch job."""
+    """Health with a tree: of a service, or of a batch job."""
 
     @property
     def tree(self) -> tuple[StatusNode, ...]: ...
@@ -42,7 +42,7 @@ class Observation(Protocol):
 
 
 def tree_lines(health: Observation, style: Printer) -> list[str]:
-    """The tree, one line per node, in columns; ages where something is on its way."""
+    """The tree, one line per node, in columns; with ages of nodes in progress."""
     rows = list(_rows(health.tree, "", health.observed_at))
     label = max((len(row.branch) + len(row.label) for row in rows), default=0)
     state = max((len(row.state) for row in rows), default=0)
@@ -60,7 +60,7 @@ def worker_names(nodes: Sequence[StatusNode]) -> tuple[str, ...]:
 
 
 def label_of(node: StatusNode, workers: Sequence[str]) -> str:
-    """What a node is called: "worker 2 of 4", "app chat"; `workers` are the worker pods of the same RayCluster."""
+    """The label of a node: "worker 2 of 4", "app chat"; `workers` are the worker pods of the same RayCluster."""
     match node.kind:
         case "worker":
             return f"worker {workers.index(node.name) + 1} of {len(workers)}" if node.name in workers else "worker"
@@ -75,12 +75,12 @@ def label_of(node: StatusNode, workers: Sequence[str]) -> str:
 
 
 def format_replicas(health: Health) -> str:
-    """How many replicas run: "1 of 2", or that it is unknown."""
+    """The number of running replicas: "1 of 2", or unknown."""
     return format_count(health.replicas_running, health.replicas_wanted) if health.replicas_verified else "unknown"
 
 
 def age(since: datetime | None, now: datetime | None) -> str:
-    """How long something has been so, or an empty string."""
+    """How long a state has lasted, or an empty string."""
     if since is None or now is None or now < since:
         return ""
     return format_duration((now - since).total_seconds())
@@ -90,7 +90,7 @@ def _rows(nodes: Sequence[StatusNode], indent: str, now: datetime | None) -> Ite
     groups = list(_folded(nodes))
     for number, (node, label, count) in enumerate(groups):
         last = number == len(groups) - 1
-        waited = age(node.since, now) if node.state not in _WELL and node.kind != "endpoint" else ""
+        waited = age(node.since, now) if node.state not in _HEALTHY_STATES and node.kind != "endpoint" else ""
         detail = f"{node.detail}  {waited}".strip() if count == 1 else waited
         yield TreeRow(indent + ("└─ " if last else "├─ "), label, node.state, detail)
         yield from _rows(node.children, indent + ("   " if last else "│  "), now)
@@ -113,4 +113,4 @@ def _folded(nodes: Sequence[StatusNode]) -> Iterator[tuple[StatusNode, str, int]
 
 
 def _colour(state: str) -> str:
-    return "ok" if state in _WELL else "warning" if state in _MOVING else "error"
+    return "ok" if state in _HEALTHY_STATES else "warning" if state in _MOVING else "error"

@@ -1,4 +1,4 @@
-"""Figures of a plan as text: with their band or without."""
+"""Figures of a plan as text, with or without their band."""
 
 from __future__ import annotations
 

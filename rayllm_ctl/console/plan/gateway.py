@@ -11,13 +11,13 @@ _MIB = 2**20
 
 
 def gateway_lines(deployment: Deployment) -> Iterator[str]:
-    """What the gateway checks, whom it admits, what it limits; nothing where there is none."""
+    """Checks, access and limits of the gateway; empty if there is none."""
     gateway = deployment.gateway
     if gateway is None:
         return
     yield " · ".join([*_validation(gateway["validation"]), *_further(gateway)])
     secret = deployment.worker_groups[0].pod.keys_secret
-    yield f"API keys of Secret {secret}" if gateway["keys"] is not None else "no API keys: everyone is admitted"
+    yield f"API keys of Secret {secret}" if gateway["keys"] is not None else "no API keys: all clients are admitted"
     if gateway["limits"] is not None:
         yield _limits(gateway["limits"], deployment)
     if gateway["queue"] is not None:
@@ -37,7 +37,7 @@ def _validation(checks: Mapping[str, Any]) -> Iterator[str]:
     output = checks["outputTokens"]
     if output["max"] is not None:
         yield f"answers up to {output['max']:,} tokens" + (
-            ", more is rejected" if output["exceeding"] == "reject" else ""
+            ", longer ones are rejected" if output["exceeding"] == "reject" else ""
         )
     if checks["parameters"] is not None:
         yield f"only {', '.join(checks['parameters'])}" if checks["parameters"] else "no sampling options"

@@ -1,4 +1,4 @@
-"""Where the memory of a GPU goes: as a bar with its legend, or in one line."""
+"""Use of a GPU's memory, as a bar with its legend, or in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of one model for people: what it is, where the memory of a GPU goes, the limits, and why."""
+"""The plan of one model as text: its size, the use of GPU memory, the limits, and why."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def headline(plan: Plan, style: Printer, name: str = "") -> str:
 
 
 def body(plan: Plan, wide: bool, *, alone: bool = True) -> Iterator[str]:
-    """alone: with what the models of a service have in common."""
+    """alone: include the parts that the models of a service share."""
     sections = [
         [("why", line) for line in _why(plan)] if not plan.runs else [],
         [("instead", line) for line in _instead(plan)] if not plan.runs else [],
@@ -75,7 +75,7 @@ def _instead(plan: Plan) -> list[str]:
 
 
 def security(plan: Plan) -> list[str]:
-    """What the pods give up, where the user relaxed their security."""
+    """Protections that the pods lack after the user relaxed their security."""
     loss = lost(plan.deployment.pod_security) if plan.deployment else None
     return [loss] if loss else []
 

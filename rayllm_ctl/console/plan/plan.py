@@ -9,14 +9,14 @@ from rayllm_ctl.model.plan.plan import Plan
 
 
 def summary(plan: Plan) -> list[str]:
-    """The plan in three lines per model, for commands that continue."""
+    """The plan in three lines per model, for commands that continue with it."""
     if plan.models is None:
         return short(plan)
     return [*(line for one in plan.models.values() for line in short(one)), *together(plan)]
 
 
 def table(plan: Plan, style: Printer, *, wide: bool = False) -> list[str]:
-    """The plan as lines of text; wide: with the band of every figure. Of several models a table each, and the sum."""
+    """The plan as lines of text; wide: with the band of every figure. Several models have a table each, and a sum."""
     if plan.models is None:
         return [headline(plan, style), *body(plan, wide)]
     return tables(plan, style, wide=wide)

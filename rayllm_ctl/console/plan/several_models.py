@@ -1,4 +1,4 @@
-"""A plan of several models for people: a table of each, and what they need together."""
+"""A plan of several models as text: a table of each, and the sum."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tables(plan: Plan, style: Printer, *, wide: bool) -> list[str]:
 
 
 def together(plan: Plan) -> Iterator[str]:
-    """What the models need at the fewest and at the most replicas, and what that costs."""
+    """Resources and cost of the models at the minimum and maximum number of replicas."""
     found = totals(plan)
     if found is None:
         return
@@ -54,7 +54,7 @@ def _sum(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "layout", group_line(plan.deployment.worker_groups[0])
         yield from (("gateway", line) for line in gateway_lines(plan.deployment))
         yield from (("image", line) for line in image_lines(plan.deployment.runtime))
-    # Why a model does not run stands in its own table.
+    # The table of a model shows why it does not run.
     own = {reason.code for one in plan.each.values() for reason in one.reasons}
     yield from (("why", reason.message) for reason in plan.reasons if reason.code not in own)
     yield from (("security", line) for line in security(plan))

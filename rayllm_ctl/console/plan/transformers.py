@@ -1,4 +1,4 @@
-"""The plan of a model on the Transformers engine for people: its devices, and what the engine is told."""
+"""The plan of a model on the Transformers engine as text: its devices, and the engine's settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rayllm_ctl.model.plan.transformers import DevicePlan, TransformersPlan
 
 
 def device_lines(plan: TransformersPlan) -> Iterator[str]:
-    """Where the memory of each device goes."""
+    """Use of each device's memory."""
     for one in plan.devices:
         name = "CPU memory" if one.device == "cpu" else f"GPU {one.device}"
         layers = f"{one.layers} layer{'' if one.layers == 1 else 's'}"
@@ -25,7 +25,7 @@ def device_lines(plan: TransformersPlan) -> Iterator[str]:
 
 
 def devices_summary(plan: TransformersPlan) -> str:
-    """The fullest GPU in one line; empty where there is none."""
+    """The fullest GPU in one line; empty if there is none."""
     gpus = [one for one in plan.devices if one.device != "cpu"]
     if not gpus:
         return ""
@@ -39,7 +39,7 @@ def limits(plan: TransformersPlan) -> str:
 
 
 def layout(plan: Plan) -> str:
-    """How a replica is spread."""
+    """The layout of a replica."""
     assert plan.transformers is not None
     gpus = plan.transformers.gpus
     if gpus == 0:

@@ -1,4 +1,4 @@
-"""A diff for people: the changes with what becomes of them, then the unified diff; the same as Markdown and as JSON."""
+"""A diff as text: the changes with their effects, then the unified diff; also as Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EFFECT_WIDTH = 18
 
 
 def format_meaning(diff: Diff, style: Printer) -> Iterator[str]:
-    """The changed objects: a line per field, then what each effect means."""
+    """The changed objects: a line per field, then the consequence of each effect."""
     for item in diff.objects:
         yield f"{_MARKS[item.action]} {_title(item)}"
         width = max((len(_field(change)) for change in item.explanation.changes), default=0)
@@ -44,7 +44,7 @@ def format_unified(diff: Diff) -> str:
 
 
 def format_markdown(diff: Diff) -> str:
-    """A table of the changes, what they mean, and the unified diffs, collapsed: a comment on a pull request."""
+    """A table of the changes, their consequences, and the collapsed unified diffs, for a pull request comment."""
     if not diff:
         return "No differences.\n"
     lines = ["| object | field | change | effect |", "|---|---|---|---|"]
@@ -105,7 +105,7 @@ def _field(change: FieldChange) -> str:
 
 
 def _values(change: FieldChange, format_side: Callable[[str], str] = str) -> str:
-    """Old and new value; of a whole part of the object that comes or goes, only that."""
+    """Old and new value; for an added or removed part of the object, only that."""
     for side, other, word in ((change.old, change.new, "removed"), (change.new, change.old, "added")):
         if other is None and isinstance(side, (dict, list)):
             return word

@@ -24,7 +24,7 @@ _PARAMETER = re.compile(r"[a-zA-Z0-9=-]+")
 
 
 def split(value: str) -> tuple[str, list[str], list[str]]:
-    """The program of the variable's value, its parameters, and those that kubectl leaves out."""
+    """The program in the variable's value, its parameters, and those that kubectl drops."""
     program, *parameters = value.split(" ")
     kept = [one for one in parameters if _PARAMETER.fullmatch(one)]
     return program, kept, [one for one in parameters if one and one not in kept]

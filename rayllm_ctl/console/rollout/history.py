@@ -10,7 +10,7 @@ _HEAD = ("REVISION", "WHEN", "WHO", "CHANGE", "OUTCOME")
 
 
 def history_table(revisions: Sequence[Revision]) -> str:
-    """Revisions, the oldest first, as a table that ends in a newline; a line that says so where there are none."""
+    """Revisions, the oldest first, as a table that ends in a newline; or a line if there are none."""
     if not revisions:
         return "no revisions\n"
     table = [_HEAD, *((str(one.number), one.when, one.who, one.change, one.outcome) for one in revisions)]

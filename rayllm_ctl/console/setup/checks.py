@@ -1,4 +1,4 @@
-"""What `check` found, by category, as it is found."""
+"""The results of `check`, by category, as they arrive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rayllm_ctl.model.observed.checks import Check
 
 
 def show_checks(checks: Iterable[Check], style: Printer) -> list[Check]:
-    """Print each check when it is there, and at the end how many failed. Returns them all."""
+    """Print each check as it arrives, and at the end how many failed. Returns all checks."""
     found: list[Check] = []
     for check in checks:
         if not found or found[-1].category != check.category:

@@ -47,7 +47,7 @@ class Node:
 
     @property
     def gpu_product(self) -> str:
-        """Its GPUs by the labels of GPU feature discovery or of GKE; empty where neither is set."""
+        """Its GPUs by the labels of GPU feature discovery or of GKE; empty if neither is set."""
         return self.labels.get("nvidia.com/gpu.product") or self.labels.get("cloud.google.com/gke-accelerator") or ""
 
     def fits(self, requests: ResourceQuantities) -> bool:

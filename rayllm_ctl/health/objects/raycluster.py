@@ -105,7 +105,7 @@ class RayCluster:
 
     @property
     def unread(self) -> str:
-        """Why Serve's state could not be read although this cluster serves; empty where it was, or nobody tried.
+        """Why Serve's state could not be read although this cluster serves; empty if it was, or nobody tried.
 
         While a cluster starts, that Serve does not answer yet is nothing to speak of.
         """

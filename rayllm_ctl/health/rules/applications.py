@@ -19,7 +19,7 @@ _DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory"
 """Causes that the next of Serve's three tries meets as well."""
 
 _LACKS_PODS = re.compile(r"placement.group|No available node types|insufficient resources|no GPU available", re.I)
-"""Exceptions of an engine that waited for resources in vain."""
+"""Exceptions of an engine that waited for resources without success."""
 
 _NODE_IP = re.compile(r"\(IP: ([\d.a-f:]+)")
 
@@ -126,7 +126,7 @@ def _failed(
 
 def _failing_since(app: Application, deployment: Deployment | None) -> datetime | None:
     """When it began to fail: with its first start after the configuration came, or, of one that ran, with the start of
-    what replaces a replica. None where that is not known."""
+    what replaces a replica. None if that is not known."""
     if app.status == "UNHEALTHY" or (deployment is not None and deployment.status == "UNHEALTHY"):
         coming = [one.started for one in deployment.replicas if one.state == "STARTING"] if deployment else []
         return min((moment for moment in coming if moment is not None), default=None)

@@ -30,7 +30,7 @@ _YOUNG = 60.0
 """Seconds of its present life in which a container that has died twice may still be about to die again."""
 
 _OFTEN = 3
-"""Restarts from which a container that is up at the moment counts as failing again and again."""
+"""Restarts from which a container that is up at the moment counts as failing repeatedly."""
 
 
 def out_of_memory(context: ServiceContext, pod: Pod) -> Finding | None:

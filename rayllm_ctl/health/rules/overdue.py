@@ -28,7 +28,7 @@ _START_LIMIT = "RAYLLM_ENGINE_START_TIMEOUT_S"
 """Environment variable of pods whose plan gives the engine more."""
 
 WARNED = 600.0
-"""The same where warnings that no rule knows come again and again."""
+"""The same for repeated warnings that no rule knows."""
 
 _ON_THEIR_WAY = ("NOT_STARTED", "DEPLOYING")
 _AGAIN = 3
@@ -100,7 +100,7 @@ def _logs(context: ServiceContext) -> tuple[str, ...]:
 
 
 def repeated_warnings(context: ServiceContext, pods: Iterable[Pod]) -> list[ObjectEvent]:
-    """Warnings about pods that come again and again, and that no rule judges: oldest first."""
+    """Repeated warnings about pods that no rule judges: oldest first."""
     return [event for pod in pods for event in _repeated(context, context.events.of("Pod", pod.name), pod.created)]
 
 

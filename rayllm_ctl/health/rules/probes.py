@@ -24,7 +24,7 @@ _WRONG = re.compile(
     r"invalid header|malformed HTTP|server gave HTTP response to HTTPS|unsupported protocol|strconv|permission denied",
     re.I,
 )
-"""Answers that no waiting changes: the probe itself is wrong for what runs there."""
+"""Answers that no waiting changes: the probe itself does not match the server."""
 
 _TWICE = 2
 _START_WITH_RAY_UP = 90.0

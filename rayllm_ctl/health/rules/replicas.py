@@ -142,7 +142,7 @@ def _waiting(deployment: Deployment) -> list[Replica]:
 
 
 def _is_late(context: ServiceContext, deployment: Deployment, *, counted: bool) -> bool:
-    """Whether a replica should have a place by now. counted: as far as amounts go, there is one."""
+    """Whether a replica should have been scheduled by now. counted: the amounts suffice."""
     if counted and not any(":" in name for bundle in deployment.bundles for name in bundle):
         return _waited(context, deployment) > _STARTING
     return "to be scheduled" in deployment.message or _waited(context, deployment) > PATIENCE

@@ -1,4 +1,4 @@
-"""What the RayService itself says, and what it asks for in vain."""
+"""Conditions of the RayService itself, and requests of it that fail."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def _rejection(
     where = f"node {node}" if node else "its node"
     look = node or "NODE"
     devices = "device" in said.lower() or is_accelerator(reason.removeprefix(_LACKING))
-    plugin = "   (the pod of the device plugin)" if devices else "   (what runs on it)"
+    plugin = "   (the pod of the device plugin)" if devices else "   (the pods on it)"
     return finding(
         "NodeRejectedPod",
         f"pod/{pod}",

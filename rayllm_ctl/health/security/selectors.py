@@ -31,7 +31,7 @@ def _holds(expression: Object, labels: Mapping[str, str]) -> bool:
 
 
 def format_selector(selector: Object) -> str:
-    """As `kubectl -l` takes it: app=web,tier in (a, b),!batch. Empty where it selects all."""
+    """As `kubectl -l` takes it: app=web,tier in (a, b),!batch. Empty if it selects all."""
     parts = [f"{key}={value}" for key, value in fields.mapping(selector, "matchLabels").items()]
     for one in fields.items(selector, "matchExpressions"):
         key, values = fields.text(one, "key"), ", ".join(fields.words(one, "values"))

@@ -43,7 +43,7 @@ def may_pass(text: str, frames: str = "") -> bool:
 
 
 def sentence_hints(text: str, frames: str = "", **values: str) -> tuple[str, ...]:
-    """What helps against an exception, by its sentence; empty where only its code says what does."""
+    """What helps against an exception, by its sentence; empty if only its code says what does."""
     sentence, found = find_sentence(text, frames)
     known = {**values, **_derived(found)}
     hints = []

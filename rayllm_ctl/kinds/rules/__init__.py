@@ -1,4 +1,4 @@
-"""What KubeRay's operator rejects in its objects, although their schemas allow it: pure checks of manifests.
+"""Pure checks for manifests that KubeRay's operator rejects although their schemas allow them.
 
 The operator reports it after the object is applied, as an event, and does nothing else. Read from KubeRay v1.6.2 and
 v1.7.0, ray-operator/controllers/ray/utils/validation.go. Feature gates of the operator cannot be known here.
@@ -25,7 +25,7 @@ _RULES: Mapping[str, Callable[[Mapping[str, Any], str], Iterator[Problem]]] = {
 
 
 def rule_problems(manifest: Mapping[str, Any], kuberay: str) -> list[Problem]:
-    """What of a manifest that matches its schema would be rejected all the same. Paths lead from the manifest.
+    """Problems of a manifest that matches its schema. Paths start at the manifest.
 
     kuberay: one of model.kube.kuberay_versions.VERSIONS.
     """

@@ -11,7 +11,7 @@ from rayllm_ctl.model.kube.releases import TOKEN_RAY, release
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 _RESOURCES = ("num-cpus", "num-gpus", "memory", "resources")
-"""Parameters of `ray start` that say what a node offers, as the field `resources` of its group does."""
+"""Parameters of `ray start` for a node's resources, like the field `resources` of its group."""
 
 _V2_VARIABLE = "RAY_enable_autoscaler_v2"
 _KUBERNETES_TOKEN_RAY, _PRIORITY_RAY = (2, 55), (2, 56)
@@ -19,7 +19,7 @@ _KUBERNETES_TOKEN_RAY, _PRIORITY_RAY = (2, 55), (2, 56)
 
 
 def cluster_problems(spec: Mapping[str, Any], annotations: Mapping[str, Any], at: Path) -> Iterator[Problem]:
-    """What the operator rejects in `spec`; `annotations` are those of the whole object, `at` leads to the spec."""
+    """Problems of `spec`; `annotations`: of the whole object; `at`: the path to the spec."""
     yield from _group(section(spec, "headGroupSpec"), (*at, "headGroupSpec"))
     names: set[str] = set()
     for index, group in enumerate(items(spec, "workerGroupSpecs")):
@@ -37,7 +37,7 @@ def cluster_problems(spec: Mapping[str, Any], annotations: Mapping[str, Any], at
 
 
 def _group(group: Mapping[str, Any], at: Path) -> Iterator[Problem]:
-    """What head and workers have in common."""
+    """Checks for both head and workers."""
     if not items(group, "template", "spec", "containers"):
         yield Problem((*at, "template", "spec", "containers"), "requires at least one container")
     parameters = section(group, "rayStartParams")
@@ -103,7 +103,7 @@ def _authentication(spec: Mapping[str, Any], at: Path) -> Iterator[Problem]:
 
 
 def _ray(spec: Mapping[str, Any], least: tuple[int, int], at: Path) -> Iterator[Problem]:
-    """Whether `rayVersion` says that Ray has what the field at `at` needs."""
+    """Check that `rayVersion` supports the field at `at`."""
     version = str(spec.get("rayVersion", ""))
     found = release(version)
     if found is None or found < least:
@@ -123,5 +123,5 @@ def _head_variables(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _head_env(at: Path) -> Path:
-    """Where that environment stands."""
+    """The path to that environment."""
     return (*at, "headGroupSpec", "template", "spec", "containers", 0, "env")

@@ -14,7 +14,7 @@ _DNS_1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
 
 
 def section(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """The mapping at `names`; empty where there is none."""
+    """The mapping at `names`; empty if there is none."""
     for name in names:
         inner = value.get(name)
         value = inner if isinstance(inner, Mapping) else {}
@@ -22,7 +22,7 @@ def section(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 
 
 def items(value: Mapping[str, Any], *names: str) -> Sequence[Mapping[str, Any]]:
-    """The list of mappings at `names`; empty where there is none."""
+    """The list of mappings at `names`; empty if there is none."""
     *way, last = names
     found = section(value, *way).get(last)
     return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []

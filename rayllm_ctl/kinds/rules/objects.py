@@ -25,7 +25,7 @@ _CLUSTER: Path = ("spec", "rayClusterConfig")
 
 
 def rayservice_problems(manifest: Mapping[str, Any], kuberay: str) -> Iterator[Problem]:
-    """What KubeRay rejects in a RayService. kuberay: one of model.kube.kuberay_versions.VERSIONS."""
+    """Problems of a RayService. kuberay: one of model.kube.kuberay_versions.VERSIONS."""
     yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_OWNER, _METADATA)
     annotations = section(manifest, "metadata", "annotations")
     yield from _initializing_timeout(annotations.get(INITIALIZING_TIMEOUT))
@@ -43,7 +43,7 @@ def rayservice_problems(manifest: Mapping[str, Any], kuberay: str) -> Iterator[P
 
 
 def _serve_service(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """What KubeRay replaces before 1.6 (ray-operator/controllers/ray/common/service.go, BuildServeService)."""
+    """Fields that KubeRay replaces before 1.6 (ray-operator/controllers/ray/common/service.go, BuildServeService)."""
     if section(spec, "serveService", "spec").get("ports"):
         yield Problem(
             ("spec", "serveService", "spec", "ports"),
@@ -53,14 +53,14 @@ def _serve_service(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def raycluster_problems(manifest: Mapping[str, Any], _kuberay: str) -> Iterator[Problem]:
-    """What KubeRay rejects in a RayCluster that a user applies."""
+    """Problems of a RayCluster that a user applies."""
     yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_CLUSTER, _METADATA)
     spec = section(manifest, "spec")
     yield from cluster_problems(spec, section(manifest, "metadata", "annotations"), ("spec",))
 
 
 def rayjob_problems(manifest: Mapping[str, Any], _kuberay: str) -> Iterator[Problem]:
-    """What KubeRay rejects in a RayJob: its own fields as far as no deletion strategy is used, and its cluster."""
+    """Problems of a RayJob: its own fields as far as no deletion strategy is used, and its cluster."""
     yield from name_problem(str(section(manifest, "metadata").get("name", "")), _LONGEST_OWNER, _METADATA)
     spec = section(manifest, "spec")
     cluster, selector = section(spec, "rayClusterSpec"), section(spec, "clusterSelector")
@@ -104,12 +104,12 @@ def _initializing_timeout(text: Any) -> Iterator[Problem]:
 
 
 def _serve_port(cluster: Mapping[str, Any]) -> Iterator[Problem]:
-    """The operator makes no serve Service for a head that lists ports without Serve's, and says nothing of it."""
+    """The operator silently does not create a serve Service for a head that lists ports without Serve's."""
     containers = items(cluster, "headGroupSpec", "template", "spec", "containers")
     ports = items(containers[0], "ports") if containers else ()
     if ports and not any(port.get("name") == "serve" for port in ports):
         place = (*_CLUSTER, "headGroupSpec", "template", "spec", "containers", 0, "ports")
-        yield Problem(place, "requires a port named serve: KubeRay makes no Service in front of Ray Serve without it")
+        yield Problem(place, "requires a port named serve: KubeRay does not create a Service for Ray Serve without it")
 
 
 def _upgrade(spec: Mapping[str, Any], kuberay: str) -> Iterator[Problem]:

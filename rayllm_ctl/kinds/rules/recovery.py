@@ -46,7 +46,7 @@ def recovery_problems(spec: Mapping[str, Any], annotations: Mapping[str, Any], a
 
 
 def _backend(options: Mapping[str, Any], at: Path) -> Iterator[Problem]:
-    """Fields of one backend beside another (KubeRay 1.7)."""
+    """Fields of one backend combined with another (KubeRay 1.7)."""
     if options.get("backend") == "rocksdb":
         for name in _OF_REDIS:
             if options.get(name):

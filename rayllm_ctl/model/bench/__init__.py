@@ -1,1 +1,1 @@
-"""Load tests: what they are to do, and their results."""
+"""Load tests: parameters and results."""

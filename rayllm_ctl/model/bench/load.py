@@ -1,4 +1,4 @@
-"""What load tests and their comparisons come to."""
+"""Results of load tests and their comparisons."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Ratio:
 class Comparison:
     """Two results. notes: what differs between them beside the figures, and what is not known of them.
 
-    same_load: whether the ratios are of the same load; None where a result does not state its load.
+    same_load: whether the ratios are of the same load; None if a result does not state its load.
     """
 
     ratios: tuple[Ratio, ...]

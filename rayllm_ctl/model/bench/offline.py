@@ -1,4 +1,4 @@
-"""What an engine without a server is to do, and did."""
+"""Parameters and results of a benchmark of an engine without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service did while a load test ran: single looks at it, and what they come to."""
+"""Samples of a service during a load test, and their summary."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def during(looks: Sequence[tuple[float, LoadLook]], begin: float, seconds: float
 
 
 def steady_replicas(service: Mapping[str, Any] | None) -> int | None:
-    """The number of replicas of a result's `service`; None where it is not known, or changed."""
+    """The number of replicas of a result's `service`; None if it is not known, or changed."""
     known = set(_known(service["samples"], "replicas")) if service else set()
     return int(known.pop()) if len(known) == 1 else None
 

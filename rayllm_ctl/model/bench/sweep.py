@@ -45,7 +45,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class VariantRecord:
-    """What is known of a variant. spec: its spec file as data; load: what it was, or is to be, measured with.
+    """The record of a variant. spec: its spec file as data; load: what it was, or is to be, measured with.
 
     code, message: why it was rejected or failed. gpus: at the fewest and at the most replicas.
     startup_seconds: from the apply until it was ready. result: as `bench run -o json` prints it.
@@ -98,7 +98,7 @@ class VariantRecord:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep has come to. service: what the names of the variants begin with. vary: the names of the axes."""
+    """The results of a sweep. service: the prefix of the variants' names. vary: the names of the axes."""
 
     service: str
     vary: tuple[str, ...]
@@ -131,7 +131,7 @@ def variant_name(service: str, values: Mapping[str, Any]) -> str:
 
 
 def name_start(service: str) -> str:
-    """What the names of all variants of a service begin with."""
+    """The prefix of the names of all variants of a service."""
     return f"{service[: MAX_SERVICE_NAME - _DIGITS - 1].rstrip('-')}-"
 
 

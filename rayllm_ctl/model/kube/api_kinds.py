@@ -110,7 +110,7 @@ APPLIED = (
     "Deployment", "ServiceMonitor", "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount",
     "ConfigMap",
 )  # fmt: skip
-"""Kinds that are deleted with a service, what others depend on last. Never here: namespaces, Secrets, claims (data)."""
+"""Kinds that are deleted with a service, dependencies last. Never here: namespaces, Secrets, claims (data)."""
 
 _BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS.values()}
 
@@ -119,7 +119,7 @@ _ADDED: dict[str, Kind] = {}
 
 
 def add_kind(found: Kind) -> None:
-    """Make a kind known that the cluster serves."""
+    """Add a kind that the cluster serves."""
     _ADDED[found.name] = found
 
 

@@ -1,4 +1,4 @@
-"""Where the spec of a RayCluster stands in the objects that KubeRay makes one for."""
+"""The path to the spec of a RayCluster in the objects that KubeRay creates one for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cluster_path(kind: str) -> tuple[str, ...]:
 
 
 def cluster_spec(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The spec of the RayCluster in a RayService, RayCluster or RayJob; empty where it has none."""
+    """The spec of the RayCluster in a RayService, RayCluster or RayJob; empty if it has none."""
     spec = item.get("spec")
     if not isinstance(spec, Mapping):
         return {}

@@ -1,4 +1,4 @@
-"""What the name and the tag of a container image say of its contents, by the conventions of those who publish them.
+"""The contents of a container image by its name and tag, following the conventions of the publishers.
 
 Ray: {version}[-py312][-cu130|-gpu|-cpu][-aarch64], amd64 without the last part (docker/ray/README.md of Ray). vLLM:
 v{version}[-cu129|...]. In other names, a part such as ray2.60.0, vllm0.29.0 or cu130. What is not built for CUDA has
@@ -39,7 +39,7 @@ class ImageTag:
 
 
 def read_tag(image: str) -> ImageTag:
-    """What `image`, as containers name it, says of itself."""
+    """The contents of `image` by its name and tag."""
     repository, _, tag = _without_digest(image)
     name = repository.rpartition("/")[2]
     ray, vllm = _first(_RAY, tag), _first(_VLLM, tag)

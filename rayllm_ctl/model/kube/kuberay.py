@@ -125,7 +125,7 @@ def head_service(owner: str) -> str:
 
 
 def token_secret(ray_cluster: Mapping[str, Any]) -> str | None:
-    """The Secret with the token of a RayCluster, None where Ray asks for none.
+    """The Secret with the token of a RayCluster, None if Ray asks for none.
 
     By default KubeRay makes one of the RayCluster's name, cut to its last 50 characters (utils/util.go, CheckName).
     """
@@ -149,7 +149,7 @@ def made_for(service: str) -> str:
 
 
 def part_of(clusters: Iterable[str]) -> str:
-    """Label selector of the pods, and the services, of RayClusters; empty where there is no RayCluster."""
+    """Label selector of the pods, and the services, of RayClusters; empty if there is no RayCluster."""
     names = sorted(clusters)
     return f"{CLUSTER} in ({','.join(names)})" if names else ""
 
@@ -191,7 +191,7 @@ def is_suspended(item: Mapping[str, Any]) -> bool:
 def answers(live: Mapping[str, Any]) -> bool:
     """Whether KubeRay counts an address, or a worker that is ready. A service that never came up can lose nothing.
 
-    KubeRay counts addresses some seconds after there are some: until it has, an application that runs is answering.
+    KubeRay counts addresses some seconds after there are some: until it has, a running application counts as answering.
     """
     status = live.get("status") or {}
     if int(status.get("numServeEndpoints") or status.get("readyWorkerReplicas") or 0) > 0:

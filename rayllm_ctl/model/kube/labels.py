@@ -25,7 +25,7 @@ USER = "rayllm.io/user"
 CHANGE = "rayllm.io/change"
 OUTCOME = "rayllm.io/outcome"
 START_SECONDS = "rayllm.io/start-seconds"
-"""Annotations of a revision: who made it, what it changed, what came of it, and how long its plan lets a start take."""
+"""Annotations of a revision: author, changes, outcome, and the start-up limit of its plan."""
 
 SPEC_DIGEST = "rayllm.io/spec-digest"
 CHILDREN = "rayllm.io/children"

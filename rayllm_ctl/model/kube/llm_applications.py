@@ -45,14 +45,14 @@ class LLMEntry:
 
     @property
     def model_id(self) -> str | None:
-        """The name by which clients ask for the model; None where the configuration has none."""
+        """The name by which clients ask for the model; None if the configuration has none."""
         loading = self.config.get("model_loading_config")
         found = loading.get("model_id") if isinstance(loading, Mapping) else None
         return str(found) if isinstance(found, (str, int, float)) and not isinstance(found, bool) else None
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What the configuration says of its deployment."""
+        """The configuration of its deployment."""
         found = self.config.get("deployment_config")
         return found if isinstance(found, Mapping) else {}
 
@@ -66,7 +66,7 @@ class LLMEntry:
 
 
 def pattern_of(application: Mapping[str, Any]) -> Pattern | None:
-    """How an application serves models; None where nothing is known of its builder."""
+    """How an application serves models; None if nothing is known of its builder."""
     path = application.get("import_path")
     if path == MODEL_BUILDER:
         return "own"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 MAX_SERVICE_NAME = 47
-"""KubeRay v1.6 refuses RayService names above 47 characters (it appends a suffix for the RayCluster and its pods)."""
+"""KubeRay v1.6 rejects RayService names above 47 characters (it appends a suffix for the RayCluster and its pods)."""
 
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

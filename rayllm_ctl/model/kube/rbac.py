@@ -1,4 +1,4 @@
-"""Which Roles a service account has by RBAC, and those that Ray's autoscaler needs."""
+"""Roles of a service account, and those that Ray's autoscaler needs."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def binds(binding: Mapping[str, Any], account: str, namespace: str) -> bool:
 
 
 def is_default(binding: Mapping[str, Any]) -> bool:
-    """Whether Kubernetes itself made it: what every account of a cluster has."""
+    """Whether Kubernetes created it for all accounts of a cluster."""
     labels = (binding.get("metadata") or {}).get("labels") or {}
     return labels.get("kubernetes.io/bootstrapping") == "rbac-defaults"
 
 
 def permissions(role: Mapping[str, Any]) -> Iterator[Permission]:
-    """What a Role or ClusterRole grants on resources."""
+    """The resource permissions of a Role or ClusterRole."""
     for rule in role.get("rules") or ():
         for group in rule.get("apiGroups") or ():
             for resource in rule.get("resources") or ():

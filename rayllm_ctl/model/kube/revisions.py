@@ -1,4 +1,4 @@
-"""Revisions of a service: what was applied, who did so, and what came of it."""
+"""Revisions of a service: manifests, author and outcome."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Revision:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a list shows of it."""
+        """The revision as a row of a list."""
         return {
             "revision": self.number,
             "when": self.when,

@@ -48,7 +48,7 @@ def with_group_bounds(groups: list[Mapping[str, Any]], wanted: Mapping[str, Boun
 def scaled_cluster(manifest: Mapping[str, Any], replicas: int) -> Scaled:
     """A RayCluster with vLLM's own servers with another number of them.
 
-    Raises ValueError where it has no group of servers.
+    Raises ValueError if it has no group of servers.
     """
     spec = manifest["spec"]
     groups = {str(group.get("groupName")): group_bounds(group) for group in spec.get("workerGroupSpecs") or ()}

@@ -1,1 +1,1 @@
-"""What was seen of a cluster: health, events, metrics, changes."""
+"""The observed state of a cluster: health, events, metrics, changes."""

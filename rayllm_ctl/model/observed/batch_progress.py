@@ -1,4 +1,4 @@
-"""What the driver of a batch job says in its log: lines `rayllm-batch {json}` among those of Ray and vLLM.
+"""The progress of a batch job's driver from its log: lines `rayllm-batch {json}` among those of Ray and vLLM.
 
 The driver is rayllm_ctl.serving.batch; this is the reader's side. Fields that are not known here are ignored, as are
 lines that are cut off or are not what they claim to be.
@@ -105,7 +105,7 @@ class DriverReport:
 
 
 def read_log(text: str) -> DriverReport:
-    """What the driver says in `text`, the end of a log."""
+    """The driver's reports in `text`, the end of a log."""
     progress: Progress | None = None
     result: Result | None = None
     failure: JobFailure | None = None

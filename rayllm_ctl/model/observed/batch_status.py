@@ -1,4 +1,4 @@
-"""How a batch job is: one BatchHealth from the objects of a Snapshot."""
+"""The health of a batch job: one BatchHealth from the objects of a Snapshot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rayllm_ctl.model.observed.health import Cause, StatusNode
 from rayllm_ctl.model.text.json_form import OMIT_NONE
 
 SETTINGS = "settings.json"
-"""Key of the ConfigMap with what the driver of a job reads."""
+"""Key of the ConfigMap with the settings of a job's driver."""
 
 
 class JobState(StrEnum):
@@ -40,7 +40,7 @@ class JobOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class BatchHealth:
-    """How a batch job is. `message` says it in a few words; causes come with the root cause first.
+    """The health of a batch job. `message` summarizes it; causes come with the root cause first.
 
     outcome: how it ended; None: it has not. progress: the driver's newest figures, None before the first;
     result: its totals at the end. output: where the answers are, empty if that is unknown.
@@ -66,8 +66,8 @@ class BatchHealth:
     observed_at: datetime | None = None
 
     @property
-    def hopeless(self) -> Cause | None:
-        """The first cause that no waiting resolves, of a job that has not ended and has not done a row."""
+    def terminal_cause(self) -> Cause | None:
+        """The first terminal cause of a job that runs and has not finished any row."""
         if self.outcome is not None or (self.progress is not None and self.progress.done > self.progress.resumed):
             return None
         return next((cause for cause in self.causes if cause.terminal), None)

@@ -1,4 +1,4 @@
-"""What a change of manifests does to what runs: the words for it, and what one comparison found."""
+"""The effects of changed manifests on running pods: terms, and the result of a comparison."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ Effect = Literal[
     "rejected",
     "unknown",
 ]
-"""What becomes of a change:
+"""The effect of a change:
 
-in-place          taken up by what runs; no pod and no replica restarts
+in-place          applied to running pods; no pod and no replica restarts
 bounds            limits of a worker group: `rayllm-ctl deploy` writes them to the live RayCluster, KubeRay does not
-not-rolled-out    stored by the API server, and left out of what runs
-created           an object that was not there
+not-rolled-out    stored by the API server, but not applied to running pods
+created           an object that did not exist
 restart           Ray Serve replaces replicas on the same Ray cluster, or a controller replaces pods
 new-cluster       KubeRay starts a second RayCluster, and deletes the first when the second serves
 with-new-cluster  reaches that second RayCluster, which another change starts, and not the first
 recreate          KubeRay deletes all pods of the RayCluster and creates them again
-deleted           an object goes away, and what it runs with it
-rejected          the API server does not take it: the object stays as it is
-unknown           of an object of a kind whose controller is not known
+deleted           an object is deleted, and its pods with it
+rejected          the API server rejects it: the object does not change
+unknown           the controller of the object's kind is not known
 """
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 
 Action = Literal["created", "configured", "unchanged", "deleted"]
-"""What becomes of an object."""
+"""The result for an object."""
 
 
 Way = Literal["auto", "in-place", "surge", "shrink", "new-cluster"]
-"""How a change is to reach what runs:
+"""How to roll out a change:
 
-auto         as KubeRay and Serve do it; surge where nothing would answer otherwise and the nodes have capacity; shrink
-             where they do not have capacity for a second RayCluster
-in-place     never on a second RayCluster
-surge        with one more replica of each model while its replicas are replaced
-shrink       on a second RayCluster, with fewer replicas until it has taken over
-new-cluster  on a second RayCluster beside all of the first, also where replicas could be replaced on the same one
+auto         as KubeRay and Serve do it; surge to avoid an outage if the nodes have capacity; shrink if they do not have
+             capacity for a second RayCluster
+in-place     without a second RayCluster
+surge        with one extra replica of each model while its replicas are replaced
+shrink       with a second RayCluster, and fewer replicas until it has taken over
+new-cluster  with a second RayCluster next to all of the first, even if replicas could be replaced on the same one
 """
 
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -61,7 +61,7 @@ WAYS: tuple[Way, ...] = get_args(Way)
 class FieldChange:
     """One field that changes. `field`: its name as users know it; `where`: the parts of the object that have it.
 
-    path: where it stands in the object (the first place, if there are several). old, new: None where it is absent.
+    path: where it stands in the object (the first place, if there are several). old, new: None if it is absent.
     """
 
     path: str
@@ -74,9 +74,9 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class Consequence:
-    """What one effect means for one object. outage: nothing answers for a while (None: that depends on the load).
+    """The consequence of one effect for one object. outage: it is unavailable for a while (None: depends on the load).
 
-    `hints`: what to type or do about it. `extra`: the resources that are needed on top of what runs, as quantities;
+    `hints`: what to type or do about it. `extra`: the additional resources that are needed, as quantities;
     `capacity`: whether the nodes have them now (None: unknown). `unless`: an unknown fact, with which it does not come.
     """
 
@@ -99,7 +99,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Unread:
-    """What was asked for and could not be read: why, and the command to type next."""
+    """State that could not be read: why, and a hint."""
 
     why: str
     hint: str
@@ -107,7 +107,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class Running:
-    """What is known of what runs. All of it may be unknown: a comparison of files knows no cluster.
+    """The state of the running service. All of it may be unknown: a comparison of files has no cluster.
 
     kuberay: version of the operator. clusters: names of the live RayClusters, the active one first. replicas: running
     replicas of each Serve deployment. unread: Serve was asked for them and they could not be read, so that any number
@@ -123,7 +123,7 @@ class Running:
 
 
 Explain = Callable[[Mapping[str, Any], Mapping[str, Any], Running], Explanation]
-"""What a kind makes of a changed object: (before, after, what runs). Both sides are there, and differ."""
+"""The rules of a kind for a changed object: (before, after, running). Both sides exist and differ."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What `check` finds out about a cluster, and about what a service needs of it."""
+"""Results of `check` for a cluster and the requirements of a service."""
 
 from __future__ import annotations
 

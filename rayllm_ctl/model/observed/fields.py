@@ -1,4 +1,4 @@
-"""Reading objects that may lack anything: every accessor answers with an empty value instead of raising."""
+"""Accessors for incomplete objects: they return an empty value instead of raising."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 def at(value: Any, *path: str) -> Any:
-    """What stands at `path`, or None as soon as a step is missing or no mapping."""
+    """The value at `path`, or None if a step is missing or not a mapping."""
     for step in path:
         if not isinstance(value, Mapping):
             return None

@@ -1,4 +1,4 @@
-"""How a service is: one Health from the objects of a Snapshot. States and cause codes are stable words."""
+"""The health of a service: one Health from the objects of a Snapshot. States and cause codes are stable words."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class QueueState:
 
 
 def queue_of(figures: Mapping[str, Any]) -> QueueState | None:
-    """A queue from its figures, as GET /queue of a gateway names them; None where they lack one."""
+    """A queue from its figures, as GET /queue of a gateway names them; None if they lack one."""
     known = {name: value for name, value in figures.items() if type(value) is int and value >= 0}
     if "pending" not in known or "running" not in known:
         return None
@@ -91,13 +91,13 @@ def format_count(running: int, wanted: int) -> str:
 
 @dataclass(frozen=True)
 class Health:
-    """How a service is. `message` says it in a few words; `since` is when the first cause, or the state, began; None
+    """The health of a service. `message` summarizes it; `since` is when the first cause, or the state, began; None
     where that is unknown.
 
     replicas_*: replicas of the model's deployments (not of the ingress); endpoints: addresses behind the service.
     replicas_verified: Serve's own state was read; if not, the counts are those of worker pods.
     serve_unread: RayClusters whose Serve state could not be read, so that their replicas are missing from the tree.
-    queue: requests that wait and run, of a service with a gateway; None where that is unknown.
+    queue: requests that wait and run, of a service with a gateway; None if that is unknown.
     external: addresses outside the cluster; they do not affect the state, which is that of the model.
     notes: what could not be read, and why. observed_at: the time of the Snapshot, from which ages count.
     """
@@ -124,7 +124,7 @@ class Snapshot:
     """All that a reader may look at: objects of every kind, Serve's answer per RayCluster, logs, and the time of it.
 
     `serve[cluster]` is the body of GET /api/serve/applications/, or {"error": text}.
-    `queue`: pending, running and maxPending, as GET /queue of a gateway; empty where nobody was asked.
+    `queue`: pending, running and maxPending, as GET /queue of a gateway; empty if nobody was asked.
     `logs` maps "<pod>/<file>" to text. `now` is timezone-aware. `notes`: what could not be read, and why;
     `unread`: kinds of which objects may exist that are missing here.
     """

@@ -1,4 +1,4 @@
-"""What Ray exports of a pod beside vLLM's metrics: the pod's GPUs, and the requests in its Serve replicas.
+"""Ray's metrics of a pod other than vLLM's: the pod's GPUs, and the requests in its Serve replicas.
 
 Names and units: dashboard/modules/reporter/reporter_agent.py and gpu_providers.py, serve/_private/replica.py of Ray
 2.60. Ray renews these values and vLLM's every `metrics_report_interval_ms`. A gauge that was not set for two of these
@@ -36,7 +36,7 @@ class PodGPUs:
 
 
 def pod_gpus(text: str) -> PodGPUs | None:
-    """The GPUs in the metrics of a pod; None where Ray reports none."""
+    """The GPUs in the metrics of a pod; None if Ray reports none."""
     found: dict[str, list[float]] = {_UTILIZATION: [], _USED: [], _FREE: []}
     for name, _, value in series(text, found):
         found[name].append(value)

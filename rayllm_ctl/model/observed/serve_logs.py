@@ -1,4 +1,4 @@
-"""How the logs of replicas that failed to start are named in a Snapshot, and what tells that Serve tries again."""
+"""Names of the logs of failed replicas in a Snapshot, and the message of a retry by Serve."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Deployment:
 
     @property
     def running(self) -> tuple[Replica, ...]:
-        """The replicas that run, by Serve's own account."""
+        """Running replicas, as reported by Serve."""
         return tuple(replica for replica in self.replicas if replica.state == "RUNNING")
 
     @property
@@ -101,7 +101,7 @@ class Application:
 
 @dataclass(frozen=True)
 class Controller:
-    """Serve's controller: Ray's id of its node, its pod, and the path of its log; empty where they are not known."""
+    """Serve's controller: Ray's id of its node, its pod, and the path of its log; empty if they are not known."""
 
     node: str = ""
     pod: str = ""
@@ -114,7 +114,7 @@ NOT_ASKED = "Serve was not asked"
 
 @dataclass(frozen=True)
 class ServeState:
-    """What Serve says of one RayCluster.
+    """Serve's state on one RayCluster.
 
     `error`: why there is no answer. `from_status`: the operator's copy stands in for it, without replicas.
     `port`: where its proxies listen. `proxies`: the pods whose proxy answers, by Serve's own account.

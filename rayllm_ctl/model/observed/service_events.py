@@ -13,7 +13,7 @@ from rayllm_ctl.model.text.json_form import OMIT_NONE
 class ServiceEvent:
     """An event about `object` (kind/name), seen `count` times between `first` and `last`.
 
-    message: what its controller wrote. cause, explanation: code and message of the cause that was concluded from it.
+    message: the controller's text. cause, explanation: code and message of the cause that was concluded from it.
     """
 
     object: str

@@ -1,4 +1,4 @@
-"""Tokens per second, from counters that are read again and again."""
+"""Tokens per second, from counters that are read repeatedly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load of a service's replicas, from what was read of them at one moment after another."""
+"""The load of a service's replicas, from successive samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rayllm_ctl.model.text.json_form import OMIT_NONE
 
 @dataclass(frozen=True)
 class ReplicaLook:
-    """What was read of a running replica. None: it could not be read, or was not.
+    """The sample of a running replica. None: not read.
 
     replica: Serve's id; None of vLLM's own server. engine: the metrics in which its engine's are; ray: those of Ray in
     its pod, the same text for a replica of Serve. has_gpus: whether its pod requests GPUs.
@@ -34,7 +34,7 @@ class ReplicaLook:
 class ServiceLook:
     """The running replicas of a service, its queue (None: it has none), and why something could not be read.
 
-    report_interval: seconds between two reports of Ray's metrics; None where engines are asked themselves.
+    report_interval: seconds between two reports of Ray's metrics; None if engines are asked themselves.
     """
 
     replicas: tuple[ReplicaLook, ...]
@@ -77,7 +77,7 @@ class LoadMeter:
         self._rates = TokenRates()
 
     def load(self, look: ServiceLook, now: float) -> ServiceLoad:
-        """What a look says together with those before it. now: seconds of a clock."""
+        """The load from a sample and the previous ones. now: seconds of a clock."""
         self.rates_missing = False
         reasons: dict[str, list[str]] = defaultdict(list)
         in_pod = Counter(one.pod for one in look.replicas)
@@ -114,7 +114,7 @@ class LoadMeter:
 
 @dataclass(frozen=True)
 class _State:
-    """A replica whose metrics were read. engine: None where it has said nothing yet. is_silent: it has made no step for
+    """A replica whose metrics were read. engine: None if it has said nothing yet. is_silent: it has made no step for
     two report intervals. processing: the requests that Serve has in the replica."""
 
     engine: EngineReading | None

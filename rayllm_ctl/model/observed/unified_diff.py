@@ -17,7 +17,7 @@ def file_name(item: ObjectDiff) -> str:
 
 
 def unified_text(side: Mapping[str, Any] | None) -> str:
-    """One side as canonical YAML; empty where the object is absent."""
+    """One side as canonical YAML; empty if the object is absent."""
     return "" if side is None else dump(side)
 
 

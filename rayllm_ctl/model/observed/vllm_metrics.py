@@ -27,7 +27,7 @@ _PROMPT, _GENERATED = "prompt_tokens_total", "generation_tokens_total"
 
 @dataclass(frozen=True)
 class EngineFigures:
-    """What vLLM says of its requests. Counts are of all engines together.
+    """vLLM's figures on requests. Counts are of all engines together.
 
     kv_cache_usage: of the fullest engine, from 0 to 1. preemptions: of each engine since it started.
     """
@@ -40,7 +40,7 @@ class EngineFigures:
 
 @dataclass(frozen=True)
 class EngineReading:
-    """What the engines of one replica say at one moment. None: they do not say.
+    """Figures of the engines of one replica at one moment. None: unknown.
 
     kv_cache_usage: of the fullest, from 0 to 1. *_tokens: since they started.
     """
@@ -53,7 +53,7 @@ class EngineReading:
 
 
 def engine_figures(texts: Mapping[str, str], replicas: Collection[str] | None = None) -> EngineFigures | None:
-    """What the engines of `texts` (metrics by pod) say together; None where they say nothing of requests.
+    """The sums of the engines in `texts` (metrics by pod); None if they have no figures on requests.
 
     replicas: ids of the Serve replicas that count; series of others are of replicas that have ended.
     """
@@ -77,7 +77,7 @@ def engine_figures(texts: Mapping[str, str], replicas: Collection[str] | None = 
 
 
 def replica_readings(text: str) -> dict[str, EngineReading]:
-    """What the engines in one pod say, by ReplicaId; "" where a series has none, as those of vLLM's own server."""
+    """The figures of the engines in one pod by ReplicaId; "" where a series has none, as those of vLLM's own server."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name, labels, value in _series(text, (_RUNNING, _WAITING, *_CACHE, _PROMPT, _GENERATED)):
         found[labels.get("ReplicaId", "")][name].append(value)

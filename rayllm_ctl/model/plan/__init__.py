@@ -1,1 +1,1 @@
-"""What was planned, and the facts that plans are made from."""
+"""Plans, and the facts that they are made from."""

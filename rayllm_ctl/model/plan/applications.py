@@ -1,4 +1,4 @@
-"""What is deployed for a Serve configuration of the user's own: its text, the Ray cluster around it, and its code."""
+"""The deployment of a user's own Serve configuration: its text, the Ray cluster, and its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was planned of a batch job: the plan of its engines, and all that its manifests say beyond that."""
+"""The plan of a batch job: the plan of its engines, and the other values of its manifests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rayllm_ctl.model.text.json_form import OMIT_NONE
 class BatchEstimate:
     """What `rows` take with all replicas at work: seconds from submit to the end, and USD. assumption: in words.
 
-    cost: None where no price is known.
+    cost: None if no price is known.
     """
 
     rows: int
@@ -68,8 +68,8 @@ class BatchPlan:
     """The answer to one BatchJob. plan: that of one replica of its engine, with the model and the hardware.
 
     batch_size and batches: rows that a replica is handed at a time, and how many such it works on at once.
-    estimate: None where the number of rows or the speed is not known; estimate_note says which.
-    deployment: there for a plan that runs.
+    estimate: None if the number of rows or the speed is not known; estimate_note says which.
+    deployment: set if the plan runs.
     """
 
     plan: Plan

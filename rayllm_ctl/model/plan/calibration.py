@@ -1,4 +1,4 @@
-"""How much faster or slower than planned a model was measured to be, and where that holds."""
+"""The ratio of measured to planned speed of a model, and its scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan says of the objects that serve it: versions, the Ray Serve application, the Ray cluster.
+"""The part of a plan for the objects: versions, the Ray Serve application, the Ray cluster.
 
 Manifests are laid out from these fields without a further decision. Delays, periods and time limits are seconds.
 """
@@ -112,7 +112,7 @@ class CodeVolume:
     mount_path: Annotated[str, "Path at which it is mounted."]
     data: Annotated[Mapping[str, str], "Files of the ConfigMap by their keys."]
     paths: Annotated[
-        Mapping[str, str], "Paths of keys below the mount path, where they differ; empty where every key is a path."
+        Mapping[str, str], "Paths of keys below the mount path, where they differ; empty if every key is a path."
     ]
     archives: Annotated[Mapping[str, str], "Zip files of the ConfigMap by their keys, in base64."] = field(
         default_factory=dict

@@ -1,4 +1,4 @@
-"""What changes with the vLLM version, as data that the catalog fills and the planner reads."""
+"""Facts that depend on the vLLM version, as data that the catalog fills and the planner reads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EngineFacts:
     gpu_memory_utilization: the default. cuda_graphs_in_budget: their estimate is taken off the KV cache.
     batch_defaults: rules by GPU memory, the first that matches counts. chunked_prefill: whether a prompt may be split
     over steps; before 0.8 it may not, and max_num_batched_tokens is at least max_model_len.
-    quantization: methods with the least compute capability as (major, minor), None where vLLM states none. Schemes of
+    quantization: methods with the least compute capability as (major, minor), None if vLLM states none. Schemes of
     compressed-tensors checkpoints are listed as compressed-tensors/<scheme> (w8a8_int8, w4a4_nvfp4, ...).
     architectures: those that generate text; no_pipeline: those of them that cannot be split into pipeline stages;
     removed: those that were dropped, with the last version that had them.

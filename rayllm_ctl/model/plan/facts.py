@@ -124,7 +124,7 @@ class Quantization:
 @dataclass(frozen=True)
 class ModelFacts:
     """A model. `architecture` is config.json's; `max_model_len` what vLLM derives (rope scaling applied). `dtype` is
-    empty where the config states none: vLLM then looks at the files of the weights (config/model.py _find_dtype)."""
+    empty if the config states none: vLLM then looks at the files of the weights (config/model.py _find_dtype)."""
 
     architecture: str
     model_type: str

@@ -29,7 +29,7 @@ class GPU:
     """One kind of GPU.
 
     memory_bytes: total memory as torch reports it (what gpu_memory_utilization multiplies).
-    memory_measured: False where it is derived from the driver's figure rather than read from a log.
+    memory_measured: False if it is derived from the driver's figure rather than read from a log.
     driver_memory_mib: total memory as the driver reports it, which is what GPU feature discovery labels nodes with.
     compute_capability: (major, minor); None for AMD. bandwidth: bytes/s.
     flops: dense FLOP/s by type (bf16, fp16, fp8, int8, fp4).

@@ -1,4 +1,4 @@
-"""What one version of Ray Serve LLM takes in the configuration of a model."""
+"""The configuration fields of a model in one version of Ray Serve LLM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was planned: sizes, limits, and why. Bytes are per GPU; times are seconds; prices USD per hour."""
+"""A plan: sizes, limits, and why. Bytes are per GPU; times are seconds; prices USD per hour."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ParallelismPlan:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """What the engine is told. Nothing that depends on the GPU the driver sees is left to vLLM's defaults."""
+    """The engine's settings. None that depends on the GPU seen by the driver is left to vLLM's defaults."""
 
     vllm_version: str
     max_model_len: int
@@ -222,10 +222,10 @@ class CandidateSummary:
 class Plan:
     """The answer to one LLMService. Fields that a verdict of "invalid" cannot fill are None.
 
-    `proven` is False where the model's facts cannot be seen from here (a folder inside the pod's volume, CPU only):
+    `proven` is False if the model's facts cannot be seen from here (a folder inside the pod's volume, CPU only):
     sizes are then defaults, not a result. `notes` are facts a reader should know that are not a reason for the verdict;
     `warnings` those of them that `render` and `deploy` say as well: what the manifests depend on, and what pods lack.
-    `deployment` is there for a plan that runs.
+    `deployment` is set if the plan runs.
     models: of a service of several models, the plan of each by its short name; the sections of one model are then None.
     transformers: what the Transformers engine is told; engine and memory are those of vLLM and then None.
     """

@@ -1,4 +1,4 @@
-"""What a plan says of the objects next to a service: what exposes it, who may connect, who scrapes it."""
+"""Ingress, NetworkPolicy and scrape objects of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the models of a service need together, at the fewest and at the most replicas."""
+"""Total resources of a service's models, at the minimum and maximum number of replicas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rayllm_ctl.model.text.json_form import to_json
 
 @dataclass(frozen=True)
 class Range:
-    """A number at the fewest and at the most replicas."""
+    """A number at the minimum and maximum number of replicas."""
 
     min: float
     max: float
@@ -24,7 +24,7 @@ class Totals:
     """GPUs by their type, those of other applications by their resource; all pods and what they request: CPUs and bytes
     of memory.
 
-    cost: of the models' GPUs; None where there are none.
+    cost: of the models' GPUs; None if there are none.
     """
 
     gpus: Mapping[str, Range]
@@ -35,7 +35,7 @@ class Totals:
 
 
 def totals(plan: Plan) -> Totals | None:
-    """The sums of a plan of several models; None where it does not run."""
+    """The sums of a plan of several models; None if it does not run."""
     if plan.deployment is None:
         return None
     pods = list(_pods(plan))

@@ -1,4 +1,4 @@
-"""What was planned for a model on the Transformers engine. Bytes unless a field says otherwise."""
+"""The plan of a model on the Transformers engine. In bytes unless noted otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 
 @dataclass(frozen=True)
 class DevicePlan:
-    """Where the memory of one GPU of a replica goes, or that of its pod for layers that stay in CPU memory.
+    """Use of the memory of one GPU of a replica, or of its pod for layers that stay in CPU memory.
 
     device: the number of the GPU, or "cpu". layers: decoder layers that lie on it. reserved_bytes: room on GPU 0 for
     the largest layer that is copied there from CPU memory. margin_bytes: kept free for what is not measured.
@@ -34,11 +34,11 @@ class DevicePlan:
 
 @dataclass(frozen=True)
 class TransformersPlan:
-    """What the engine is told, and the memory of its devices.
+    """The engine's settings, and the memory of its devices.
 
     max_num_seqs: requests generated at once. gpus: those of one pod, 0 on CPUs; cpus: Ray's logical CPUs of a replica.
     max_memory: by device, in the units of accelerate; empty: not limited. weights_bytes: of the whole model as loaded;
-    kv_request_bytes: the cache of one request of max_model_len. devices: empty where the model cannot be seen.
+    kv_request_bytes: the cache of one request of max_model_len. devices: empty if the model cannot be seen.
     """
 
     dtype: str

@@ -1,1 +1,1 @@
-"""What a user wants: LLMService and BatchJob, as spec files and flags state them."""
+"""LLMService and BatchJob as the user specifies them, in spec files or flags."""

@@ -20,7 +20,7 @@ from rayllm_ctl.model.text.patterns import MODEL_ID
 from rayllm_ctl.model.text.problems import quoted
 
 PREFIX = "rayllm-"
-"""What keys start with, so that people and scanners of secrets recognize them."""
+"""The prefix of keys, so that people and secret scanners recognize them."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[-._A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 
@@ -47,7 +47,7 @@ def new_key() -> str:
 
 
 def key_problems(key: ApiKey, now: datetime) -> Iterator[str]:
-    """What is wrong with a key that is to be created, by the flags' words."""
+    """The problem of a key to be created, in terms of the flags."""
     if not _NAME.fullmatch(key.name):
         yield (
             f"{quoted(key.name)} is not a valid name of a key: at most 63 letters, digits, '-', '_' and '.', with a "

@@ -1,4 +1,4 @@
-"""What the user wants of a batch job: a BatchJob, as flags or a spec file state it. Unset (None): the planner decides.
+"""A BatchJob, as flags or a spec file state it. Unset (None): the planner decides.
 
 A spec file has these fields in camelCase, with annotations as in rayllm_ctl.model.spec.service. Sections that a
 service has as well have the same fields and meaning.
@@ -155,7 +155,7 @@ class Job:
     part_rows: Annotated[int, "Rows of one file of the output, which is written at once."] = 1000
     batch_size: Annotated[int | None, "Rows that are handed to a replica at a time, and come back together."] = None
     retries: Annotated[int | None, "How often the job is started again on a new Ray cluster; 2 by default."] = None
-    deadline: Annotated[float | None, SECONDS, "Time after which the job is ended, whatever it has done."] = None
+    deadline: Annotated[float | None, SECONDS, "Maximum run time; the job is stopped when it is reached."] = None
     keep_after: Annotated[
         float, SECONDS, "How long the Ray cluster is kept after the end of the job, for its dashboard and logs."
     ] = 60

@@ -1,4 +1,4 @@
-"""What a field of the spec file means."""
+"""The explanation of a field of the spec file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the facts of a plan come from."""
+"""The sources of a plan's facts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from rayllm_ctl.frozen import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FactSources:
     """model_config: config.json of the model, or its folder; of several models a folder with a folder for each, called
     by its short name. from_hub: the Hugging Face cache and hub, and not the catalog. offline: no network. named_only:

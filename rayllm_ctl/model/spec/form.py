@@ -1,4 +1,4 @@
-"""How a spec file writes what it does not write as Python does, and what several of its sections refer to."""
+"""Spec-file spelling of values (durations, quantities), and types that several sections share."""
 
 from __future__ import annotations
 

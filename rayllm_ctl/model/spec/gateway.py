@@ -1,4 +1,4 @@
-"""What the user may say about the gateway: checks, keys, limits and a bounded queue in front of the models."""
+"""Options of the gateway: checks, keys, limits and a bounded queue in front of the models."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ class OutputTokens:
     max: Annotated[int | None, "The most output tokens of a request; by default what the model's context leaves."] = (
         None
     )
-    exceeding: Annotated[Exceeding, "What becomes of a request for more: clamp it to the maximum, or reject it."] = (
-        "clamp"
-    )
+    exceeding: Annotated[Exceeding, "Handling of a request for more: clamp it to the maximum, or reject it."] = "clamp"
 
 
 @dataclass(frozen=True)
@@ -172,5 +170,5 @@ def keys_secret(name: str) -> str:
 
 
 def redis_name(name: str) -> str:
-    """What the managed Redis of the service `name` is called: its Deployment, its Service, its default Secret."""
+    """The name of the managed Redis of the service `name`: its Deployment, Service and default Secret."""
     return f"{name}-redis"

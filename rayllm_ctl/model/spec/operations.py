@@ -1,4 +1,4 @@
-"""What keeps a service available during maintenance, and what observes it."""
+"""PodDisruptionBudget and monitors."""
 
 from __future__ import annotations
 

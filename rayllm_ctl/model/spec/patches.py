@@ -1,4 +1,4 @@
-"""Patches of rendered objects: the last word of a spec, with which every field of Kubernetes is reachable."""
+"""Patches of rendered objects, applied last, which can set every field of Kubernetes."""
 
 from __future__ import annotations
 

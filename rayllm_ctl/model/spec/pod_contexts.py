@@ -40,7 +40,7 @@ def container_context(level: PodSecurity, given: Mapping[str, Any]) -> dict[str,
 
 
 def lost(level: PodSecurity) -> str | None:
-    """What pods of this level lack compared with "restricted"; None where they lack nothing."""
+    """Protections that pods of this level lack compared with "restricted"; None if they lack nothing."""
     losses: Mapping[PodSecurity, str] = {
         "baseline": "containers run as the user of the image, which may be root, keep the default capabilities and can "
         'gain privileges; a namespace that enforces "restricted" rejects them',

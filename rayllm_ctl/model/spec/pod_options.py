@@ -1,4 +1,4 @@
-"""What the user may say about the pods of the head and of the workers, by the names of Kubernetes' own fields."""
+"""Options of head and worker pods, by the names of Kubernetes' own fields."""
 
 from __future__ import annotations
 

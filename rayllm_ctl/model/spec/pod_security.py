@@ -56,7 +56,7 @@ _SELINUX_TYPES = frozenset({"", "container_t", "container_init_t", "container_kv
 
 
 def violations(spec: Mapping[str, Any], level: PodSecurity) -> Iterator[Violation]:
-    """What in the spec of a pod, or of a pod template, violates `level`."""
+    """Violations of `level` in the spec of a pod, or of a pod template."""
     if level != "privileged":
         yield from (Violation(path, reason, "privileged") for path, reason in _baseline(spec))
     if level == "restricted":

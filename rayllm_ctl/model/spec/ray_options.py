@@ -1,4 +1,4 @@
-"""What the user may say about Ray itself, and about how KubeRay replaces a Ray cluster that has to change."""
+"""Options of Ray itself, and of KubeRay's replacement of a changed Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the service is locked down: what its pods may do, and who may connect to them."""
+"""Security of the service: permissions of its pods, and clients that may connect."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Ray Serve's own options: where its proxies run and listen, and what it logs.
+"""Ray Serve's own options for proxies and logs.
 
 Source: Ray 2.60.0, ray/serve/schema.py (HTTPOptionsSchema, gRPCOptionsSchema, LoggingConfig). Ray reads them when Serve
-starts in a Ray cluster; of a cluster that runs it changes only the logging.
+starts in a Ray cluster; of a running cluster it changes only the logging.
 """
 
 from __future__ import annotations

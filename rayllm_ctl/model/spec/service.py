@@ -1,4 +1,4 @@
-"""What the user wants: an LLMService, as flags or a spec file state it. Unset (None) means: the planner decides.
+"""An LLMService, as flags or a spec file state it. Unset (None) means: the planner decides.
 
 A spec file has these fields in camelCase. The annotations are its schema: text is the description that editors show,
 SECONDS, QUANTITY and Wrapped say where the file writes a value in another form than Python.

@@ -1,4 +1,4 @@
-"""Several models in one service: each as the service of one model that the planner understands, and what is wrong."""
+"""Several models in one service: a service of one model for each, which the planner understands, and checks."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _model(entry: ModelEntry) -> Model:
 
 
 def shared_problems(service: LLMService, of_one: Callable[[LLMService], Iterable[Problem]]) -> Iterator[Problem]:
-    """What is wrong with the models of a service, beside the fields of spec.model. of_one: checks one model."""
+    """Problems of the models of a service, other than those of spec.model. of_one: checks one model."""
     if service.model is NO_MODEL and not service.models:
         yield Problem(("spec", "model"), "required field is missing", "spec.model.id (--model), or a list: spec.models")
     if not service.models:
@@ -132,7 +132,7 @@ def shared_problems(service: LLMService, of_one: Callable[[LLMService], Iterable
 
 
 def _belongs_to_models(service: LLMService) -> Iterator[Problem]:
-    """What a service of several models says where each of them should say it."""
+    """Fields of the service that belong to each of its models."""
     default = LLMService("")
     for name in _OF_EACH:
         given, unset = getattr(service, name), getattr(default, name)
@@ -155,7 +155,7 @@ def _belongs_to_models(service: LLMService) -> Iterator[Problem]:
 
 
 def _together(models: tuple[ModelEntry, ...]) -> Iterator[Problem]:
-    """What the models cannot be beside each other."""
+    """Conflicts between models."""
     names: dict[str, int] = {}
     ids: dict[str, int] = {}
     for index, entry in enumerate(models):
@@ -181,7 +181,7 @@ def _name(at: Path, entry: ModelEntry, names: Mapping[str, int]) -> Iterator[Pro
 
 
 def _unlike(at: Path, entry: ModelEntry, before: tuple[ModelEntry, ...]) -> Iterator[Problem]:
-    """What has to be the same for all models."""
+    """Settings that must be the same for all models."""
     kind = entry.accelerator.kind
     if before and kind != before[0].accelerator.kind:
         yield Problem(

@@ -1,4 +1,4 @@
-"""The Transformers engine: what a spec says of it beside the settings that every engine has."""
+"""The Transformers engine: settings other than those of every engine."""
 
 from __future__ import annotations
 

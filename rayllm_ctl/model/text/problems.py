@@ -1,4 +1,4 @@
-"""One thing that is wrong with a service, and where."""
+"""A problem of a service, with its path."""
 
 from __future__ import annotations
 

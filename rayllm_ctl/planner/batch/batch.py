@@ -21,7 +21,7 @@ from rayllm_ctl.planner.deployment.disruptions import DRAIN_LIMIT
 from rayllm_ctl.planner.deployment.pod_templates import START_LIMIT
 
 STAGE_CPUS = 6
-"""Logical CPUs of a worker for what runs beside the engine: reading, cutting into batches, two stages before it and one
+"""Logical CPUs of a worker for work besides the engine: reading, cutting into batches, two stages before it and one
 after it, and one to spare. Workers offer them whatever the pod requests: a stage without one would ask for another
 worker, with GPUs."""
 

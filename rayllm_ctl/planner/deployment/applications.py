@@ -54,7 +54,7 @@ def applications(
     """What to deploy. `service`: what was said of pods, image and scheduling; its model means nothing. shutdown:
     seconds that replicas have to finish their requests. models: those of Ray Serve LLM.
 
-    Raises UsageError where a replica does not fit a node or the memory that was given.
+    Raises UsageError if a replica does not fit a node or the memory that was given.
     """
     workers = application_workers(service, groups, catalog, proxies, shutdown)
     of_models = models.groups if models else ()
@@ -157,7 +157,7 @@ def _budget(models: ServedModels, others: Sequence[WorkerGroup]) -> PodDisruptio
 def application_workers(
     service: LLMService, groups: Sequence[Group], catalog: Mapping[str, GPU], proxies: ServeProxies, shutdown: int
 ) -> tuple[WorkerGroup, ...]:
-    """The workers of groups of replicas. UsageError where a replica does not fit a node or the given memory."""
+    """The workers of groups of replicas. UsageError if a replica does not fit a node or the given memory."""
     return tuple(drained(spread_pods(_worker(service, group, catalog, proxies)), shutdown) for group in groups)
 
 

@@ -202,7 +202,7 @@ def _worker_groups(
 ) -> tuple[WorkerGroup, ...]:
     """The workers for the replicas, and the further groups that the user asks for, which are like them in the rest.
 
-    Those come last, in the order of the spec: KubeRay adds groups at the end to a cluster that runs.
+    Those come last, in the order of the spec: KubeRay adds groups at the end to a running cluster.
     """
     worker = _worker(service, parallelism, pods, gpu, worker_template(service, plan.startup, gpu, service.scheduling))
     return worker, *(_further(group, worker, service, plan, parallelism, pods, gpu) for group in service.worker_groups)

@@ -60,7 +60,7 @@ def spread_pods(group: WorkerGroup) -> WorkerGroup:
 
 
 def budget(replicas: int, workers: int, workers_per_replica: int) -> PodDisruptionBudget | None:
-    """Evictions take one replica at a time, where another one answers meanwhile; None where there is none.
+    """Evictions take one replica at a time, where another one answers meanwhile; None if there is none.
 
     replicas, workers: as many as there always are.
     """

@@ -40,7 +40,7 @@ _PASSWORD_KEY = "password"  # noqa: S105  the key in the Secret
 
 
 def gateway_config(service: LLMService, models: Sequence[ServeApplication]) -> dict[str, Any] | None:
-    """The settings of the gateway, all of them written out; None where there is no gateway."""
+    """The settings of the gateway, all of them written out; None if there is no gateway."""
     gateway = service.gateway
     if gateway is None:
         return None
@@ -61,7 +61,7 @@ def gateway_keys(gateway: Gateway, name: str) -> str:
 
 
 def redis_server(service: LLMService) -> RedisServer | None:
-    """The Redis that is rendered next to the service; None where there is none."""
+    """The Redis that is rendered next to the service; None if there is none."""
     redis, password = counting_redis(service), _password(service)
     if redis is None or not redis.managed or password is None:
         return None

@@ -78,7 +78,7 @@ def _number(version: tuple[int, int]) -> str:
 
 
 def image_problem(service: LLMService, runtime: Runtime, gpu: GPUChoice | None) -> Reason | None:
-    """Why the image cannot run the service on the nodes; None where it can, or where nothing is known of it."""
+    """Why the image cannot run the service on the nodes; None if it can, or where nothing is known of it."""
     if runtime.image is not None:
         tag = read_tag(runtime.image)
         if tag.lacks_vllm:

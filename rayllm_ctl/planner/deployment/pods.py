@@ -36,7 +36,7 @@ _CPU_WORKER_BASE_GIB = 4
 
 
 def memory_problem(pods: PodSizes, planned: PodSizes) -> Reason | None:
-    """Why pods with the memory that the user set do not start, whatever the model is; None where they may."""
+    """Why pods with the memory that the user set do not start, whatever the model is; None if they may."""
     sizes = {
         "head": (pods.head_memory, planned.head_memory, "spec.resources.head.memory:"),
         "worker": (pods.worker_memory, planned.worker_memory, "--memory"),
@@ -99,7 +99,7 @@ def transformers_pods(
 
 
 def most_memory_gib(gpu: GPU, gpus: int) -> int | None:
-    """GiB that a pod can ask of the largest known machine with so many GPUs; None where no machine is known."""
+    """GiB that a pod can ask of the largest known machine with so many GPUs; None if no machine is known."""
     found = [shape.memory_gib for shape in gpu.shapes if shape.gpus >= gpus]
     return math.floor(max(found) * _NODE_SHARE) if found else None
 

@@ -44,7 +44,7 @@ def serve_application(
 ) -> ServeApplication:
     """The application. `gpu` is None for a service on CPUs.
 
-    capacity: requests of the expected length that a replica's KV cache surely holds; None where that is not planned.
+    capacity: requests of the expected length that a replica's KV cache surely holds; None if that is not planned.
     """
     replicas, target = service.replicas, target_ongoing_requests(service.replicas, engine, capacity)
     scaling = Autoscaling(
@@ -98,7 +98,7 @@ def serve_application(
 
 
 def serve_options(serve: Serve) -> dict[str, Any]:
-    """What the Serve configuration says beside its applications; empty where all is Ray's default."""
+    """What the Serve configuration says beside its applications; empty if all is Ray's default."""
     http, grpc, logging = serve.http, serve.grpc, serve.logging
     sections: dict[str, Any] = {
         "proxy_location": serve.proxy_location if serve.proxy_location != "EveryNode" else None,

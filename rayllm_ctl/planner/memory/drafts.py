@@ -23,7 +23,7 @@ _HEADS_OF_OTHER_FORMS = ("medusa", "dflash", "dspark", "mlp_speculator", "mlp-sp
 class Speculation:
     """vLLM's speculative_config. model: what guesses ahead where it is a model of its own, else "".
 
-    kind: how that one is built; None where it is not known here. tokens: guessed ahead. tensor: the draft model's own
+    kind: how that one is built; None if it is not known here. tokens: guessed ahead. tensor: the draft model's own
     TP (0: the model's). own_layers: the model's multi-token-prediction layers guess.
     """
 

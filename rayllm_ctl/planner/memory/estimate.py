@@ -37,7 +37,7 @@ def estimate(
 
     Bands hold in about nine of ten cases. Nothing is rejected here: a cache that holds less than one request has a
     max_concurrency below 1, and what lies outside the budget is in `problems`. cache: kept by a caller that asks about
-    the same facts again and again; what does not depend on the GPU is then computed once. draft: the draft model that
+    the same facts repeatedly; what does not depend on the GPU is then computed once. draft: the draft model that
     the settings' speculative_config names. unexplained: bytes that the checkpoint holds beyond what `facts` describe.
     """
     options = read_options(settings.args)
@@ -74,7 +74,7 @@ def estimate(
 
 
 def online_scheme(method: str) -> Scheme | None:
-    """The scheme that vLLM lays over a plain checkpoint for --quantization; None where it needs a quantized one."""
+    """The scheme that vLLM lays over a plain checkpoint for --quantization; None if it needs a quantized one."""
     if method in ("fp8", "fp8_per_tensor", "ptpc_fp8"):
         return ONLINE_FP8
     if method == "bitsandbytes":

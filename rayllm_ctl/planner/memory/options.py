@@ -19,7 +19,7 @@ class Options:
     draft: whether multi-token-prediction layers are loaded; drafted: tokens guessed ahead.
     ssm_bytes: bytes per element of a recurrent state (0: the model's). images: whether encoders are loaded and run;
     videos: whether they may see videos.
-    prefix_caching: None where the version decides. full_graphs: whether decoding is captured as a whole.
+    prefix_caching: None if the version decides. full_graphs: whether decoding is captured as a whole.
     """
 
     expert_parallel: bool = False

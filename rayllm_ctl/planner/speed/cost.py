@@ -7,7 +7,7 @@ from rayllm_ctl.model.plan.plan import Band, Cost, UnknownCost
 
 
 def gpu_price(gpu: GPU) -> Band | None:
-    """USD per GPU-hour: the cheapest cloud, the median, the dearest. None where no price is known."""
+    """USD per GPU-hour: the cheapest cloud, the median, the dearest. None if no price is known."""
     prices = sorted(price for price in gpu.price_per_hour.values() if price > 0)
     if not prices:
         return None
@@ -26,7 +26,7 @@ def cost(
 ) -> Cost | UnknownCost:
     """What the replicas cost per hour, and the output tokens of one.
 
-    tokens_per_second: output of one replica at the load the plan assumes; None where it is not known.
+    tokens_per_second: output of one replica at the load the plan assumes; None if it is not known.
     """
     price = gpu_price(gpu)
     if price is None:

@@ -26,7 +26,7 @@ _EAGER = frozenset(
 
 def transformers_layer_bytes(facts: ModelFacts, loading: Loading) -> int:
     """Bytes at the peak of one layer with a prompt at full length: the server computes no more tokens of prompts than
-    these at once (rayllm_ctl/serving/transformersengine.py).
+    these at once (rayllm_ctl/serving/transformers_engine.py).
 
     Several prompts are padded to the longest and need a mask, which attention reads in the data type; it is largest for
     two of them. Keys and values are repeated for every query head (integrations/sdpa_attention.py; not so for single

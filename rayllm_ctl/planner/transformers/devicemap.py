@@ -33,7 +33,7 @@ class DeviceLimits:
 
 
 def device_map(parts: Sequence[ModelPart], limits: DeviceLimits) -> tuple[int, ...] | None:
-    """The device of each part, `limits.gpus` standing for the CPU; None where some part does not fit."""
+    """The device of each part, `limits.gpus` standing for the CPU; None if some part does not fit."""
     sizes = [part.weights for part in parts]
     room = _room(sizes, limits)
     # The largest of the parts after each one.

@@ -32,9 +32,9 @@ _BUILDS_CAPABILITY = (7, 5)
 
 @dataclass(frozen=True)
 class DeviceLayout:
-    """A layout and its verdict. spread: None where it was refused, or some layer does not fit.
+    """A layout and its verdict. spread: None if it was refused, or some layer does not fit.
 
-    price: USD per hour of one replica; None where no price is known.
+    price: USD per hour of one replica; None if no price is known.
     """
 
     gpu: GPU

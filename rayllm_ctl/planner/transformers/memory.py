@@ -73,7 +73,7 @@ class Machine:
 def spread(
     facts: ModelFacts, parts: Sequence[ModelPart], loading: Loading, machine: Machine, batch: int, *, offload: bool
 ) -> Spread | None:
-    """The devices with `batch` requests generated at once; None where some layer does not fit.
+    """The devices with `batch` requests generated at once; None if some layer does not fit.
 
     offload: with layers in CPU memory, as few as leave the GPUs their cache and activations; else with none.
     """

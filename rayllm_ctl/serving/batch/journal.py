@@ -90,7 +90,7 @@ class Journal:
         self._delete_done()
 
     def save_if_due(self) -> None:
-        """Save what is new if the last save was SAVE_SECONDS ago. BatchError where it cannot be written."""
+        """Save what is new if the last save was SAVE_SECONDS ago. BatchError if it cannot be written."""
         now = self._clock()
         if now - self._saved < SAVE_SECONDS:
             return
@@ -106,7 +106,7 @@ class Journal:
         self._unsaved = {}
 
     def _read(self, path: str) -> list[tuple[int, int, Answer]] | None:
-        """The answers of a file; None where it is of another job, or cannot be read."""
+        """The answers of a file; None if it is of another job, or cannot be read."""
         content = self._store.read(path)
         if content is None:
             return None

@@ -11,7 +11,7 @@ from rayllm_ctl.serving.gateway import telemetry
 from rayllm_ctl.serving.gateway.errors import error_body
 from rayllm_ctl.serving.gateway.http import cors
 from rayllm_ctl.serving.gateway.http.addresses import client_address
-from rayllm_ctl.serving.gateway.http.requestid import request_id
+from rayllm_ctl.serving.gateway.http.request_id import request_id
 from rayllm_ctl.serving.gateway.requests import Message, Receive, Scope, Send
 from rayllm_ctl.serving.gateway.state import State
 from rayllm_ctl.serving.gateway.steps import ANONYMOUS, Admission, Client, Headers, Rejection, Slot

@@ -25,7 +25,7 @@ from typing import Any, Final
 from rayllm_ctl.serving.gateway.reader import SettingsError, items, optional, text
 from rayllm_ctl.serving.gateway.settings import RateLimits
 from rayllm_ctl.serving.gateway.steps import Client, Headers, Rejection
-from rayllm_ctl.serving.gateway.userconfig import read_rate_limits
+from rayllm_ctl.serving.gateway.user_config import read_rate_limits
 
 LOG = logging.getLogger("rayllm.gateway")
 
@@ -168,7 +168,7 @@ class KeyDirectory:
             try:
                 self.refresh()
             except Exception:
-                # Without this thread a revoked key would stay valid for ever.
+                # Without this thread a revoked key would stay valid forever.
                 LOG.exception("API keys cannot be read; those read before remain valid")
 
     def _read(self) -> dict[bytes, Entry]:

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.datastructures import QueryParams
 
 from rayllm_ctl.serving.gateway.application import App, call
-from rayllm_ctl.serving.gateway.body import docspage, jsonbody, multipart, openapi, prompts
+from rayllm_ctl.serving.gateway.body import docs_page, json_body, multipart, openapi, prompts
 from rayllm_ctl.serving.gateway.body.cleaning import Cleaner
 from rayllm_ctl.serving.gateway.body.endpoints import ENDPOINTS, MODEL, MODELS, NAME, Endpoint, check_body
 from rayllm_ctl.serving.gateway.body.engines import of_engine
@@ -87,7 +87,7 @@ async def _docs(exchange: Exchange, app: App) -> None:
     if exchange.path == "/openapi.json":
         await exchange.reply(200, json_reply(document))
     elif exchange.path == "/docs":
-        await exchange.reply(200, docspage.page(document), content_type=b"text/html; charset=utf-8")
+        await exchange.reply(200, docs_page.page(document), content_type=b"text/html; charset=utf-8")
     else:
         await call(exchange, app, b"", Forwarder(exchange))
 
@@ -165,15 +165,15 @@ async def _json(exchange: Exchange, app: App, endpoint: Endpoint) -> None:
         exchange.headers = [*exchange.headers, (b"content-type", b"application/json")]
     body = await read_body(exchange.receive, settings)
     exchange.reads = len(body)
-    value = jsonbody.parse(body, settings.max_depth)
+    value = json_body.parse(body, settings.max_depth)
     if not isinstance(value, dict):
         raise invalid("The body must be an object", code="invalid_type")
     model = _model(exchange, value.get("model"))
     endpoint = of_engine(endpoint, model.engine)
     check_body(endpoint, value)
     changed = _clean(exchange, endpoint, value)
-    if jsonbody.has_escaped_surrogates(body):
-        jsonbody.reject_surrogates(value)
+    if json_body.has_escaped_surrogates(body):
+        json_body.reject_surrogates(value)
     prompts.check_limits(endpoint, value, settings)
     output = prompts.output_limit(endpoint, value, settings)
     await _enter_queue(exchange, model)
@@ -242,9 +242,9 @@ def _edited(body: bytes, value: dict[str, Any], added: dict[str, Any], changed: 
     if not added and not changed:
         return body
     if changed or not value or any(name in value for name in added):
-        return jsonbody.encode({**value, **added})
+        return json_body.encode({**value, **added})
     place = body.index(b"{") + 1
-    return b"%b%b,%b" % (body[:place], jsonbody.encode(added)[1:-1], body[place:])
+    return b"%b%b,%b" % (body[:place], json_body.encode(added)[1:-1], body[place:])
 
 
 async def _form(exchange: Exchange, app: App) -> None:
@@ -271,7 +271,7 @@ async def _other(exchange: Exchange, app: App) -> None:
     exchange.reads = len(body)
     if exchange.client is not None and exchange.client.models is not None:
         try:
-            value = jsonbody.parse(body, settings.max_depth) if is_json(exchange.headers) else None
+            value = json_body.parse(body, settings.max_depth) if is_json(exchange.headers) else None
         except Rejected:
             value = None
         if not isinstance(value, dict) or not isinstance(value.get("model"), str):

@@ -45,7 +45,7 @@ class NoMetrics:
 
 
 def outcome(status: int) -> str:
-    """What became of a request, as label and in the log."""
+    """The outcome of a request, as label and in the log."""
     if status < 400:
         return "ok"
     return _OUTCOMES.get(status) or ("invalid" if status < 500 else "error")

@@ -1,4 +1,4 @@
-"""Generates on behalf of coroutines: what they ask for goes to the generating thread, and what comes of it back."""
+"""Generates on behalf of coroutines: requests go to the generating thread, and results come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sequence that is generated: what it is made from, and what becomes of its tokens."""
+"""A generated sequence: its input, and the use of its tokens."""
 
 from __future__ import annotations
 

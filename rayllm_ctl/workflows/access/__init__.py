@@ -1,1 +1,1 @@
-"""Ways to a service: chat, addresses, forwarded ports, API keys."""
+"""Access to a service: chat, addresses, forwarded ports, API keys."""

@@ -30,10 +30,10 @@ _CHANGE = Rights(
 _REMOVE = Rights(needed=(Right("get", "Secret"), Right("patch", "Secret")), display=_CHANGE.display)
 _READ = Rights(needed=(Right("get", "Secret"),))
 _LOOKUP = Rights(needed=(Right("get", "RayService"),), display=(Right("list", "RayService"), Right("get", "Namespace")))
-"""For the service that is named, where none names the Secret itself."""
+"""Rights to look up the Secret of a service, unless the Secret is named."""
 
 KEY_RIGHTS = _LOOKUP | _CHANGE | _REMOVE | _READ
-"""Of all commands about keys."""
+"""Rights that all commands for keys need."""
 
 _SECONDS = 90
 """The longest time until a kubelet refreshes a mounted Secret by itself (its sync period and the age of its cache)."""
@@ -41,9 +41,9 @@ _SECONDS = 90
 
 @dataclass(frozen=True)
 class KeyStore:
-    """The Secret with the keys. service: the service that was named, empty where the Secret was named itself.
+    """The Secret with the keys. service: the service that was named, empty if the Secret was named itself.
 
-    models: those of the service; empty where they are unknown. limited: whether its gateway has limits; None: unknown.
+    models: those of the service; empty if they are unknown. limited: whether its gateway has limits; None: unknown.
     """
 
     secret: str
@@ -54,13 +54,13 @@ class KeyStore:
 
     @property
     def arguments(self) -> str:
-        """What names it on the command line."""
+        """The arguments that name it on the command line."""
         return f"{self.service or f'--secret {self.secret}'} -n {self.namespace}"
 
 
 @dataclass(frozen=True)
 class NewKey:
-    """A key that was created. `key` is shown once and stored nowhere. notes: when it takes effect."""
+    """A created key. `key` is shown once and not stored. notes: when it takes effect."""
 
     name: str
     key: str
@@ -80,16 +80,18 @@ def store_of(cluster: Cluster, service: str | None, secret: str | None, namespac
         return KeyStore(secret, namespace)
     assert service is not None
     with explained(cluster, namespace, _LOOKUP):
-        found = find(cluster, RAY_SERVICE, service, namespace)
-    if found is None:
+        stored = find(cluster, RAY_SERVICE, service, namespace)
+    if stored is None:
         error = not_found(cluster, RAY_SERVICE, service, namespace)
         before = "keys can be created before the service: rayllm-ctl keys create --secret"
         raise UserError(error.message, hint=(*error.hints, f"{before} {service}-keys --key-name NAME -n {namespace}"))
-    gateway = gateway_of(found)
+    gateway = gateway_of(stored)
     if gateway is None or gateway.keys_secret is None:
-        what = "has no gateway" if gateway is None else "admits everyone: its gateway has no spec.gateway.keys"
+        problem = (
+            "has no gateway" if gateway is None else "does not require API keys: its gateway has no spec.gateway.keys"
+        )
         raise UserError(
-            f"service {namespace}/{service} {what}",
+            f"service {namespace}/{service} {problem}",
             hint="gateway: {keys: {}} in its spec, then rayllm-ctl deploy -f FILE",
         )
     limited = gateway.config.get("limits") is not None
@@ -97,7 +99,7 @@ def store_of(cluster: Cluster, service: str | None, secret: str | None, namespac
 
 
 def create_key(cluster: Cluster, store: KeyStore, key: ApiKey) -> NewKey:
-    """Create a key and store its hash. Raises UsageError for what is not valid, ConflictError for a name in use."""
+    """Create a key and store its hash. Raises UsageError for invalid values, ConflictError for a name in use."""
     now = datetime.now(UTC).replace(microsecond=0)
     _check(store, key, now)
     lacking = _permitted(cluster, store.namespace, _CHANGE)
@@ -115,7 +117,7 @@ def create_key(cluster: Cluster, store: KeyStore, key: ApiKey) -> NewKey:
 
 
 def list_api_keys(cluster: Cluster, store: KeyStore) -> list[ApiKey]:
-    """The keys, by name. Raises UserError where the Secret does not exist."""
+    """The keys, by name. Raises UserError if the Secret does not exist."""
     _permitted(cluster, store.namespace, _READ)
     secret = read_secret(cluster, store.secret, store.namespace)
     if secret is None:
@@ -124,7 +126,7 @@ def list_api_keys(cluster: Cluster, store: KeyStore) -> list[ApiKey]:
 
 
 def revoke_key(cluster: Cluster, store: KeyStore, name: str) -> tuple[str, ...]:
-    """Remove a key; returns notes on when that takes effect. Raises UserError where there is no such key."""
+    """Remove a key; returns notes on when that takes effect. Raises UserError if there is no such key."""
     lacking = _permitted(cluster, store.namespace, _REMOVE)
     if not remove_entry(cluster, store.secret, store.namespace, name):
         secret = read_secret(cluster, store.secret, store.namespace)
@@ -139,22 +141,22 @@ def revoke_key(cluster: Cluster, store: KeyStore, name: str) -> tuple[str, ...]:
 
 
 def _check(store: KeyStore, key: ApiKey, now: datetime) -> None:
-    found = list(apikeys.key_problems(key, now))
+    problems = list(apikeys.key_problems(key, now))
     hints: list[str] = []
     for model in key.models or ():
         if store.models and model not in store.models:
             close = nearest(model, store.models)
-            found.append(f"service {store.service} serves no model {quoted(model)}, but {', '.join(store.models)}")
+            problems.append(f"service {store.service} serves no model {quoted(model)}, but {', '.join(store.models)}")
             hints += [f"--models {close}"] if close else []
     if (key.requests or key.tokens) and store.limited is False:
-        found.append(f"the gateway of service {store.service} enforces no limits")
+        problems.append(f"the gateway of service {store.service} enforces no limits")
         hints.append("spec.gateway.limits: {} lets keys have limits of their own")
-    if found:
-        raise UsageError("\n".join(found), hint=tuple(hints) or "rayllm-ctl keys create --help")
+    if problems:
+        raise UsageError("\n".join(problems), hint=tuple(hints) or "rayllm-ctl keys create --help")
 
 
 def _permitted(cluster: Cluster, namespace: str, rights: Rights) -> list[Right]:
-    """Those of the rights that are lacking and not needed; ClusterError if one that is needed is lacking."""
+    """The missing optional rights. ClusterError if a required right is missing."""
     lacking = missing(cluster, namespace, (*rights.needed, *rights.display))
     fatal = [right for right in lacking if right in rights.needed]
     if fatal:
@@ -163,7 +165,7 @@ def _permitted(cluster: Cluster, namespace: str, rights: Rights) -> list[Right]:
 
 
 def _refresh_pods(cluster: Cluster, store: KeyStore, lacking: Iterable[Right], effect: str) -> tuple[str, ...]:
-    """Have the pods read the Secret again; notes on when `effect` holds. The change itself is done."""
+    """Have the pods read the Secret again; return notes on when `effect` applies. The change itself is done."""
     rights: Sequence[str] = [format_right(right) for right in lacking]
     reason = f"not permitted to {', '.join(rights)}" if rights else ""
     if not reason:

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 _NOT_UP = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
-"""What is answered in place of a service that does not serve."""
+"""Status codes of proxies in front of a service that does not serve."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a service answers. `url` is reachable inside the cluster; `service` is the Service in front of it.
+    """The address of a service. `url` is reachable inside the cluster; `service` is the Service in front of it.
 
     kind: of the object that runs it. key_required: whether requests must send an API key. path: of the API.
     """
@@ -68,9 +68,9 @@ class NoModelsError(UserError):
 
 def endpoint_url(kind: str, name: str, namespace: str, routes: ServeRoutes | None = None) -> str:
     """The base URL of a service's OpenAI-compatible API, as clients in the cluster use it. kind: of its object. routes:
-    of its applications, where they are known."""
-    found = routes or ServeRoutes(())
-    return f"{found.scheme}://{WORKLOADS[kind].serve_service(name)}.{namespace}:{found.port}{found.api}"
+    of its applications, if known."""
+    known = routes or ServeRoutes(())
+    return f"{known.scheme}://{WORKLOADS[kind].serve_service(name)}.{namespace}:{known.port}{known.api}"
 
 
 def endpoint(cluster: Cluster, name: str, namespace: str) -> Endpoint:
@@ -136,7 +136,7 @@ def _listed(answer: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _routes_instead(cluster: Cluster, name: str, namespace: str, error: UserError) -> ServeRoutes:
-    """The routes of a service whose API is not at its root. Raises NoModelsError where it has none, else `error`."""
+    """The routes of a service whose API is not at its root. Raises NoModelsError if it has none, else `error`."""
     status = error.status if isinstance(error, ServiceError) else None
     if status in _NOT_UP:
         raise error
@@ -148,12 +148,12 @@ def _routes_instead(cluster: Cluster, name: str, namespace: str, error: UserErro
 
 
 def _require_a_model(cluster: Cluster, name: str, namespace: str) -> Object | None:
-    """The service as far as it can be read. Raises NoModelsError where it is of the user's own Serve configuration: it
-    need not have an OpenAI API."""
+    """The service as far as it can be read. Raises NoModelsError for a Serve configuration of the user: it need not
+    have an OpenAI API."""
     try:
         service = find(cluster, RAY_SERVICE, name, namespace)
     except UnreachableError:
-        raise  # then it is not the service that does not answer
+        raise  # then the failure is not the service's
     except ClusterError:
         return None
     if service is not None and MODEL not in service["metadata"].get("annotations", {}):
@@ -161,32 +161,33 @@ def _require_a_model(cluster: Cluster, name: str, namespace: str) -> Object | No
     return service
 
 
-def choose_model(where: Endpoint, model: str | None) -> str:
-    """The model to talk to: the one that is named, or the first. Raises UserError if the service does not serve it."""
+def choose_model(address: Endpoint, model: str | None) -> str:
+    """The named model, or the first. Raises UserError if the service does not serve it."""
     if model is None:
-        return where.models[0]
-    if model in where.models:
+        return address.models[0]
+    if model in address.models:
         return model
-    close = nearest(model, where.models)
+    close = nearest(model, address.models)
     raise UserError(
-        f"service {where.namespace}/{where.name} does not serve {quoted(model)}: it serves {', '.join(where.models)}",
-        hint=f"--model {close or where.models[0]}",
+        f"service {address.namespace}/{address.name} does not serve {quoted(model)}: "
+        f"it serves {', '.join(address.models)}",
+        hint=f"--model {close or address.models[0]}",
     )
 
 
-def require_key(where: Endpoint, key: str | None) -> None:
-    """Raise UserError where a service requires an API key and there is none."""
-    if where.key_required and key is None:
-        created = f"rayllm-ctl keys create {where.name} -n {where.namespace} --key-name NAME"
+def require_key(address: Endpoint, key: str | None) -> None:
+    """Raise UserError if a service requires an API key and there is none."""
+    if address.key_required and key is None:
+        created = f"rayllm-ctl keys create {address.name} -n {address.namespace} --key-name NAME"
         raise UserError(
-            f"service {where.namespace}/{where.name} requires an API key",
+            f"service {address.namespace}/{address.name} requires an API key",
             hint=(f"export RAYLLM_API_KEY=$({created})", "--api-key-file FILE"),
         )
 
 
 def ask(
     cluster: Cluster,
-    where: Endpoint,
+    address: Endpoint,
     model: str,
     messages: Sequence[Mapping[str, str]],
     settings: Mapping[str, Any],
@@ -197,11 +198,11 @@ def ask(
     key: the API key, for a service that requires one; it is sent to no other.
     """
     body = {"model": model, "messages": list(messages), "stream": True, **settings}
-    path = f"{where.path}/chat/completions"
-    if key is not None and where.key_required:
-        stream = direct.open_stream(cluster, where.namespace, where.service, path, body, key)
+    path = f"{address.path}/chat/completions"
+    if key is not None and address.key_required:
+        stream = direct.open_stream(cluster, address.namespace, address.service, path, body, key)
     else:
-        stream = proxy.open_stream(cluster, where.namespace, where.service, kuberay.SERVE, path, body)
+        stream = proxy.open_stream(cluster, address.namespace, address.service, kuberay.SERVE, path, body)
     with stream as lines:
         for line in lines:
             text = line.removeprefix("data:").strip()
@@ -216,7 +217,7 @@ def _pieces(text: str) -> Iterator[str]:
     try:
         chunk = json.loads(text)
     except ValueError as error:
-        raise UserError(f"the service streamed something that is not JSON: {text[:200]}") from error
+        raise UserError(f"the service streamed invalid JSON: {text[:200]}") from error
     if "error" in chunk:
         problem = chunk["error"]
         raise UserError(

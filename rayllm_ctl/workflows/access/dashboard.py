@@ -29,12 +29,12 @@ def forwarder(cluster: Cluster, name: str, namespace: str, port: int) -> Forward
             raise UserError(
                 f"service {namespace}/{name} has no RayCluster yet", hint=f"rayllm-ctl status {name} -n {namespace}"
             )
-        found = dashboard_of(cluster, cluster.get("RayCluster", clusters[0], namespace))
+        dashboard = dashboard_of(cluster, cluster.get("RayCluster", clusters[0], namespace))
         try:
-            found.json("/api/version", doing=f"reach the dashboard of {name}")
+            dashboard.json("/api/version", doing=f"reach the dashboard of {name}")
         except UserError as error:
             hint = error.hints or (f"rayllm-ctl status {name} -n {namespace}",)
             raise UserError(
                 f"the dashboard of {name} does not answer: {error.message}", hint=hint, exit_code=error.exit_code
             ) from error
-    return Forwarder(found, port)
+    return Forwarder(dashboard, port)

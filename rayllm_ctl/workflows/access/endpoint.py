@@ -1,4 +1,4 @@
-"""Where clients outside the cluster reach a service."""
+"""The addresses of a service for clients outside the cluster."""
 
 from __future__ import annotations
 
@@ -31,51 +31,53 @@ class Applications:
 
 @dataclass(frozen=True)
 class External:
-    """The addresses of a service outside the cluster. notes: what of them could not be read, and why."""
+    """The addresses of a service outside the cluster. notes: why some could not be read."""
 
     external: tuple[ExternalAddress, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def applications(service: Object) -> Applications:
-    """Where the applications of a live service answer. Raises UserError where none has a route."""
+    """The addresses of the applications of a live service. Raises UserError if none has a route."""
     metadata = service["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
-    found = routes_of(service)
-    if not found.routes:
+    routes = routes_of(service)
+    if not routes.routes:
         raise UserError(
             f"no application of service {namespace}/{name} answers HTTP requests: none has a route_prefix",
             hint=f"rayllm-ctl serve-config {name} -n {namespace}",
         )
-    urls = found.urls(f"{RAY_SERVICE.serve_service(name)}.{namespace}")
-    return Applications(name, namespace, dict(zip((one.application for one in found.routes), urls, strict=True)))
+    urls = routes.urls(f"{RAY_SERVICE.serve_service(name)}.{namespace}")
+    return Applications(name, namespace, dict(zip((route.application for route in routes.routes), urls, strict=True)))
 
 
-def external(cluster: Cluster, where: Endpoint) -> tuple[Endpoint, External]:
-    """`where` at the port that the service's object says, and what exposes the service, as the cluster's objects say
-    now."""
-    kind = WORKLOADS[where.kind]
+def external(cluster: Cluster, address: Endpoint) -> tuple[Endpoint, External]:
+    """`address` with the port of the service's object, and the objects that expose the service now."""
+    kind = WORKLOADS[address.kind]
     try:
-        workload = cluster.get(kind.name, where.name, where.namespace)
+        workload = cluster.get(kind.name, address.name, address.namespace)
     except ForbiddenError as error:
-        return where, External(notes=(f"external addresses could not be read: not permitted to {error.right}",))
+        return address, External(notes=(f"external addresses could not be read: not permitted to {error.right}",))
     if kind is RAY_SERVICE:
-        where = replace(where, url=endpoint_url(kind.name, where.name, where.namespace, routes_of(workload)))
+        address = replace(address, url=endpoint_url(kind.name, address.name, address.namespace, routes_of(workload)))
     snapshot = collect_exposure(cluster, kind, workload)
-    return where, External(kind.external(snapshot, where.name, where.namespace), snapshot.notes)
+    return address, External(kind.external(snapshot, address.name, address.namespace), snapshot.notes)
 
 
-def external_url(where: Endpoint, found: External) -> str:
-    """The first URL that can be used. Raises UserError, with the reasons, where there is none."""
-    urls = [url for address in found.external if address.state is Reach.READY for url in address.urls]
+def external_url(where: Endpoint, exposed: External) -> str:
+    """The first URL that can be used. Raises UserError, with the reasons, if there is none."""
+    urls = [url for address in exposed.external if address.state is Reach.READY for url in address.urls]
     if urls:
         return urls[0]
     shown = f"service {where.namespace}/{where.name}"
-    reasons = [f"  {one.object}: {one.state}: {one.message}" for one in found.external]
-    reasons += [f"  {note}" for note in found.notes]
+    reasons = [
+        f"  {external_address.object}: {external_address.state}: {external_address.message}"
+        for external_address in exposed.external
+    ]
+    reasons += [f"  {note}" for note in exposed.notes]
     if reasons:
         raise UserError(
-            "\n".join([f"{shown} has no external address that can be used:", *reasons]),
+            "\n".join([f"{shown} has no usable external address:", *reasons]),
             hint=f"rayllm-ctl status {where.name} -n {where.namespace}",
         )
     raise UserError(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 MODELS_TIMEOUT = 15.0
-"""Seconds for the list of models. Nothing depends on it."""
+"""Seconds for the list of models, which is only displayed."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def forward_api(
 ) -> Iterator[LocalPort]:
     """The API of a service at a port on loopback, while the block runs. port 0: any that is free.
 
-    report: takes a line when requests can no longer be forwarded, and when they can be again. Raises UserError while
+    report: called with a line when requests can no longer be forwarded, and when they can again. Raises UserError while
     the service has no ready pod, UsageError if the port is in use, NotFoundError with the nearest name if there is no
     such service.
     """
@@ -76,7 +76,7 @@ def forward_api(
 
 
 def how_it_answers(local: LocalPort) -> str:
-    """The models of the service and whether it requires an API key; what it answered instead of a list of models."""
+    """The models of the service and whether it requires an API key, or its answer instead of a list of models."""
     path = f"{local.path}/models"
     asked = f"GET {path}"
     try:

@@ -18,9 +18,9 @@ SERVE_CONFIG_RIGHTS = Rights(needed=(Right("get", RAY_SERVICE.name),), display=(
 
 
 def live_config(cluster: Cluster, name: str, namespace: str) -> Any:
-    """What the RayService says in spec.serveConfigV2, as plain data.
+    """The spec.serveConfigV2 of the RayService as plain data.
 
-    Raises NotFoundError with the nearest name if there is no such service, UserError where it has no configuration.
+    Raises NotFoundError with the nearest name if there is no such service, UserError if it has no configuration.
     """
     with explained(cluster, namespace, SERVE_CONFIG_RIGHTS):
         service = require(cluster, RAY_SERVICE, name, namespace)

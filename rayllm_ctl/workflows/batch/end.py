@@ -1,4 +1,4 @@
-"""End a batch job, or run one that has ended again."""
+"""End a batch job, or run a finished one again."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 _ENDED = ("Complete", "Failed", "ValidationFailed")
-"""Values of a RayJob's jobDeploymentStatus with which KubeRay does nothing more (rayjob_types.go, v1.6.2)."""
+"""Terminal values of a RayJob's jobDeploymentStatus (rayjob_types.go, v1.6.2)."""
 
 
 def how_it_ended(cluster: Cluster, job: Mapping[str, Any], namespace: str) -> str:
-    """How a job has ended, in a word; "" while it has not.
+    """The outcome of a job in one word; "" while it runs.
 
-    What the driver says of its end is final some seconds before KubeRay knows of it.
+    The driver reports the outcome some seconds before KubeRay does.
     """
     state = str((job.get("status") or {}).get("jobDeploymentStatus") or "")
     if state in _ENDED:
@@ -37,23 +37,23 @@ def how_it_ended(cluster: Cluster, job: Mapping[str, Any], namespace: str) -> st
 
 
 def replacement_note(name: str, ended: str) -> Noted:
-    """What is said before a RayJob that has ended is deleted and created again, which takes until its pods are gone."""
+    """The note before a finished RayJob is deleted and created again, which waits until its pods are gone."""
     return Noted(f"rayjob/{name} has ended ({ended}); waiting for it and its pods to be deleted before it starts again")
 
 
 def cancel_job(
     cluster: Cluster, name: str, namespace: str, *, wait: bool, timeout: float, ignore_not_found: bool
 ) -> Iterator[Applied | Noted]:
-    """Delete batch job `name` and what was applied for it; see cluster.jobdelete. Its output stays."""
+    """Delete batch job `name` and the objects applied for it; see cluster.apply.delete_job. Its output stays."""
     require_rights(cluster, namespace, JOB_RIGHTS["cancel"].needed)
     yield from delete_job(cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found)
 
 
 def resume_job(cluster: Cluster, name: str, namespace: str, *, timeout: float) -> Iterator[Applied | Noted]:
-    """Replace the RayJob of a job that has ended by the same one: KubeRay runs none twice. The driver does only what
-    is missing. timeout: seconds for the old one to be gone.
+    """Replace the RayJob of a finished job with an identical one: KubeRay does not run a RayJob twice. The driver
+    computes only the missing rows. timeout: seconds for the old one to be gone.
 
-    Raises NotFoundError when there is no such job, UserError while it runs or where KubeRay rejects its spec.
+    Raises NotFoundError when there is no such job, UserError while it runs or if KubeRay rejects its spec.
     """
     require_rights(cluster, namespace, JOB_RIGHTS["resume"].needed)
     job = require_job(cluster, name, namespace)
@@ -67,7 +67,7 @@ def resume_job(cluster: Cluster, name: str, namespace: str, *, timeout: float) -
     except UserError as error:
         raise UserError(
             f"rayjob/{name} was deleted, but could not be created again: {error.message}",
-            hint=(*error.hints, "run the rayllm-ctl batch submit of this job again: it does only what is missing"),
+            hint=(*error.hints, "run the rayllm-ctl batch submit of this job again: it computes only the missing rows"),
             exit_code=error.exit_code,
         ) from error
 
@@ -87,7 +87,7 @@ def _reject_unfinished(job: Mapping[str, Any], ended: str, name: str, namespace:
     if "deletionTimestamp" in job["metadata"]:
         raise UserError(
             f"{name} is being deleted",
-            hint=(f"rayllm-ctl batch cancel {where}    # wait for its end", "then submit it again"),
+            hint=(f"rayllm-ctl batch cancel {where}    # wait until it is gone", "then submit it again"),
         )
     if state == "ValidationFailed":
         raise UserError(
@@ -96,6 +96,6 @@ def _reject_unfinished(job: Mapping[str, Any], ended: str, name: str, namespace:
         )
     if not ended:
         raise UserError(
-            f"{name} has not ended: its RayJob is {state}",
+            f"{name} is still running (RayJob status: {state})",
             hint=(f"rayllm-ctl batch watch {where}", f"rayllm-ctl batch cancel {where}"),
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 POLL_SECONDS = 2.0
-"""Between two looks for the submitter's pod."""
+"""Seconds between two lookups of the submitter's pod."""
 
 _ENDED = ("Complete", "Failed", "ValidationFailed")
 
@@ -46,7 +46,7 @@ def driver_log(cluster: Cluster, name: str, namespace: str, *, follow: bool) -> 
 
 
 def _submitter(cluster: Cluster, name: str, namespace: str) -> dict[str, Any] | None:
-    """The newest pod of the submitter that has begun."""
+    """The newest pod of the submitter that has started."""
     pods = [
         pod
         for pod in cluster.list("Pod", namespace, label_selector=f"{kuberay.JOB_NAME}={name}")

@@ -1,4 +1,4 @@
-"""Read the output of a batch job from here: of an object store through pyarrow; of a volume it says how to."""
+"""Read the output of a batch job: from an object store through pyarrow; for a volume, raise an error with commands."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _STORES = ("s3://", "gs://")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-"""Variables of the AWS SDKs that name another address of the store than the job uses in the cluster."""
+"""Variables of the AWS SDKs for a store address other than the one that the job uses in the cluster."""
 
 _GCS_SECONDS = 30.0
-"""How long requests are tried. By default it is 15 minutes, also where there are no credentials."""
+"""Time limit for retries. The default is 15 minutes, even without credentials."""
 
 _HELPER = "busybox:1.37"
 """Image of the pod that a hint suggests for reading a volume."""
@@ -38,7 +38,7 @@ _HELPER = "busybox:1.37"
 
 @dataclass(frozen=True)
 class JobOutput:
-    """Where a job writes: `path` as in its settings, and how its object store is reached."""
+    """The output of a job: `path` as in its settings, and how to reach its object store."""
 
     job: str
     namespace: str
@@ -51,7 +51,7 @@ class JobOutput:
 def output_of(cluster: Cluster, name: str, namespace: str) -> JobOutput:
     """The output of batch job `name`, in an object store.
 
-    Raises NotFoundError when there is no such job, UserError where its settings are gone or its output is on a volume.
+    Raises NotFoundError when there is no such job, UserError if its settings are gone or its output is on a volume.
     """
     with explained(cluster, namespace, JOB_RIGHTS["output"]):
         job = require_job(cluster, name, namespace)
@@ -90,7 +90,7 @@ def first_rows(output: JobOutput, count: int) -> Iterator[str]:
 
 
 def download_output(output: JobOutput, folder: Path) -> Iterator[str]:
-    """Copy every part into `folder` and yield its name; one that is there in the same size is not copied again."""
+    """Copy every part into `folder` and yield its name; skips parts that exist with the same size."""
     files, parts = _parts(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,13 +119,15 @@ def _parts(output: JobOutput) -> tuple[Any, list[Any]]:
     scheme, _, inside = output.path.partition("://")
     with _reading(output):
         if scheme == "s3":
-            given = {"endpoint_override": output.endpoint, "region": output.region}
-            files = fs.S3FileSystem(anonymous=output.anonymous, **{key: value for key, value in given.items() if value})
+            options = {"endpoint_override": output.endpoint, "region": output.region}
+            files = fs.S3FileSystem(
+                anonymous=output.anonymous, **{key: value for key, value in options.items() if value}
+            )
         else:
             patience = timedelta(seconds=_GCS_SECONDS)
             files = fs.GcsFileSystem(anonymous=output.anonymous, retry_time_limit=patience)
-        found = files.get_file_info(fs.FileSelector(inside, allow_not_found=True))
-    parts = [info for info in found if info.base_name.startswith("part-") and info.type == fs.FileType.File]
+        infos = files.get_file_info(fs.FileSelector(inside, allow_not_found=True))
+    parts = [info for info in infos if info.base_name.startswith("part-") and info.type == fs.FileType.File]
     if not parts:
         raise UserError(
             f"{output.path} has no rows yet",
@@ -182,7 +184,7 @@ def _pyarrow(output: JobOutput) -> Any:
 
 @contextmanager
 def _reading(output: JobOutput) -> Iterator[None]:
-    """Errors of the object store as ours."""
+    """Raise errors of the object store as UserError."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -196,7 +198,7 @@ def _reading(output: JobOutput) -> Iterator[None]:
 
 
 def _on_a_volume(cluster: Cluster, job: Mapping[str, Any], path: str) -> UserError:
-    """The error for an output on a volume, with what copies it: from the head while it runs, else from a new pod."""
+    """The error for an output on a volume, with commands to copy it: from the running head, or from a new pod."""
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     message = f"the output of {name} is on a volume of its pods, {path}, which cannot be read from here"
     selector = f"{BATCH}={name},{kuberay.NODE_TYPE}={kuberay.HEAD}"
@@ -204,10 +206,12 @@ def _on_a_volume(cluster: Cluster, job: Mapping[str, Any], path: str) -> UserErr
         if (pod.get("status") or {}).get("phase") == "Running":
             return UserError(message, hint=f"kubectl cp {namespace}/{pod['metadata']['name']}:{path} ./{name}")
     spec: Mapping[str, Any] = next(iter(pod_templates(job)), {})
-    box: Mapping[str, Any] = next(iter(spec.get("containers") or ()), {})
-    mounts = [one for one in box.get("volumeMounts") or () if _is_below(path, str(one.get("mountPath")))]
-    mount = max(mounts, key=lambda one: len(one["mountPath"]), default=None)
-    volume = next((one for one in spec.get("volumes") or () if mount and one["name"] == mount["name"]), None)
+    container: Mapping[str, Any] = next(iter(spec.get("containers") or ()), {})
+    mounts = [
+        mounted for mounted in container.get("volumeMounts") or () if _is_below(path, str(mounted.get("mountPath")))
+    ]
+    mount = max(mounts, key=lambda mounted: len(mounted["mountPath"]), default=None)
+    volume = next((entry for entry in spec.get("volumes") or () if mount and entry["name"] == mount["name"]), None)
     if mount is None or volume is None:
         return UserError(message, hint=f"kubectl get rayjob {name} -n {namespace} -o yaml   (its volumes)")
     reader = f"{name}-output"

@@ -1,4 +1,4 @@
-"""How batch jobs are: one, all of a namespace or of all namespaces."""
+"""The health of batch jobs: one, all of a namespace or of all namespaces."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 HEALTHY_JOB_STATES = frozenset(
     {JobState.PENDING, JobState.RUNNING, JobState.RETRYING, JobState.SUCCEEDED, JobState.SUSPENDED, JobState.DELETING}
 )
-"""States in which nothing calls for a user's attention."""
+"""States that do not require a user's attention."""
 
 
 @dataclass(frozen=True)
 class JobRow:
-    """A batch job and how it is."""
+    """A batch job and its health."""
 
     name: str
     namespace: str
@@ -30,13 +30,16 @@ class JobRow:
 
 
 def one_job(cluster: Cluster, name: str, namespace: str) -> JobRow:
-    """How one batch job is; state NotFound where there is none."""
+    """The health of one batch job; state NotFound if there is none."""
     with explained(cluster, namespace, JOB_RIGHTS["status"]):
         snapshot = JobCollector(cluster, name, namespace).collect()
     return JobRow(name, namespace, diagnose_job(snapshot, name, namespace))
 
 
 def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobRow]:
-    """How every batch job of a namespace is, or of all (None)."""
-    found = collect_jobs(cluster, namespace)
-    return [JobRow(name, where, diagnose_job(snapshot, name, where)) for name, where, snapshot in found]
+    """The health of every batch job of a namespace, or of all (None)."""
+    collected = collect_jobs(cluster, namespace)
+    return [
+        JobRow(name, job_namespace, diagnose_job(snapshot, name, job_namespace))
+        for name, job_namespace, snapshot in collected
+    ]

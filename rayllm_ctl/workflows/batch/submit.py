@@ -1,4 +1,4 @@
-"""Submit a batch job: plan, render, check the cluster, apply. Whoever wants to see it run follows it."""
+"""Submit a batch job: plan, render, check the cluster, apply."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RAY_JOB = "RayJob"
 DELETION_SECONDS = 120.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SubmitOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything."""
 
@@ -49,14 +49,14 @@ class SubmitOptions:
 
 
 def submit(batch: BatchJob, options: SubmitOptions, connect: Callable[[], Cluster]) -> Iterator[Event | Rendered]:
-    """Apply `batch`, yielding Planned, Noted, Rendered, Checked and Applied; it is not waited for.
+    """Apply `batch`, yielding Planned, Noted, Rendered, Checked and Applied, without waiting for it.
 
-    A job of this name that has ended is replaced: its driver does only what the output lacks. Raises UserError before
-    anything is applied where the plan, the manifests or the cluster rule the job out, or where it is running.
+    A finished job of this name is replaced: its driver computes only the missing rows. Raises UserError before anything
+    is applied if the plan, the manifests or the cluster rule the job out, or if it is running.
     """
     require_deployable(batch)
     client = options.dry_run == "client"
-    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
+    # The cluster's version is not known yet; manifests that the newest version rejects cannot run anywhere.
     how = options.render if client else replace(options.render, kuberay=VERSIONS[-1])
     made = batch_rendering(batch, how)
     yield Planned(made.plan.plan)
@@ -75,22 +75,22 @@ def _apply(
     cluster: Cluster, batch: BatchJob, made: BatchRendering, namespace: str, options: SubmitOptions, how: RenderOptions
 ) -> Iterator[Event]:
     dry = options.dry_run == "server"
-    kinds = dict.fromkeys(str(item["kind"]) for item in made.manifests)
+    kinds = dict.fromkeys(str(manifest["kind"]) for manifest in made.manifests)
     rights = submit_rights(kinds, pool=batch.cluster is not None)
-    found = preflight(cluster, RAY_JOB, batch.name, namespace, rights.needed)
-    existing = found.existing
-    for checked in (*found.checks, check_rights(found.permissions, rights)):
+    checks = preflight(cluster, RAY_JOB, batch.name, namespace, rights.needed)
+    existing = checks.existing
+    for checked in (*checks.checks, check_rights(checks.permissions, rights)):
         yield checked
-        if checked is found.checks[0] and found.kuberay:
-            token = decide_token(batch, KnownCluster(found.kuberay))
+        if checked is checks.checks[0] and checks.kuberay:
+            token = decide_token(batch, KnownCluster(checks.kuberay))
             if token != made.token:
                 made = batch_rendering_of(made.plan, how, token)
                 yield Checked("token authentication", None, token.why_off)
-            yield from _check_for(found.kuberay, made)
+            yield from _check_for(checks.kuberay, made)
     _require_cluster(cluster, batch, namespace)
     if existing is not None:
         yield from _replace_ended(cluster, existing, namespace, dry=dry)
-    manifests = [placed(item, namespace) for item in made.manifests]
+    manifests = [placed(manifest, namespace) for manifest in made.manifests]
     if existing is None or not dry:
         for applied, _ in apply(
             cluster, manifests, dry_run="server" if dry else "none", force_conflicts=options.force_conflicts
@@ -113,7 +113,7 @@ def submit_rights(kinds: Iterable[str], *, pool: bool) -> Rights:
 
 
 def _check_for(running: str, made: BatchRendering) -> Iterator[Checked]:
-    """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
+    """Check that the cluster's version of KubeRay supports all fields of the manifests."""
     version, note = known_version(running)
     check_objects(made.manifests, version)
     if note:
@@ -129,7 +129,7 @@ def _require_cluster(cluster: Cluster, batch: BatchJob, namespace: str) -> None:
 
 
 def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str, *, dry: bool) -> Iterator[Event]:
-    """Delete a job that has ended: KubeRay does not start a RayJob again."""
+    """Delete a finished job: KubeRay does not start a RayJob again."""
     name = existing["metadata"]["name"]
     if existing["metadata"].get("labels", {}).get(BATCH) != name:
         raise UserError(
@@ -161,6 +161,10 @@ def _old_config_maps(
     cluster: Cluster, name: str, namespace: str, manifests: Sequence[Mapping[str, Any]]
 ) -> list[Entry]:
     """The code and settings of earlier runs of the job, which nothing mounts any more."""
-    wanted = {item["metadata"]["name"] for item in manifests if item["kind"] == "ConfigMap"}
-    found = cluster.list("ConfigMap", namespace, label_selector=f"{MANAGED_BY}={MANAGER},{BATCH}={name}")
-    return [entry(item) for item in found if item["metadata"]["name"] not in wanted and applied_by_us(item)]
+    wanted = {manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "ConfigMap"}
+    config_maps = cluster.list("ConfigMap", namespace, label_selector=f"{MANAGED_BY}={MANAGER},{BATCH}={name}")
+    return [
+        entry(config_map)
+        for config_map in config_maps
+        if config_map["metadata"]["name"] not in wanted and applied_by_us(config_map)
+    ]

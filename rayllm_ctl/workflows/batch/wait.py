@@ -50,9 +50,9 @@ def wait_for_job(
     uid: str = "",
     stop: Stop | None = None,
 ) -> Iterator[BatchEvent]:
-    """Looks at the batch job `name` at every change, then a BatchEnded. timeout: seconds; None: for ever.
+    """Yield the health of batch job `name` at every change, then a BatchEnded. timeout: seconds; None: no limit.
 
-    uid: of the RayJob as it was applied; "" takes the one that is there. `stop` ends it from another thread, without a
+    uid: of the applied RayJob; "" accepts any. `stop` ends it from another thread, without a
     BatchEnded. Raises NotFoundError when there is no such job; UserError with exit code BATCH_FAILED when it can never
     run (a terminal cause before its first row), or is deleted; ConflictError when another job has taken its name;
     WaitTimeoutError with exit code BATCH_TIMED_OUT when `timeout` seconds have passed. The job itself is left alone.
@@ -63,7 +63,7 @@ def wait_for_job(
 
     def look(changes: Watch, _changed: bool) -> BatchHealth:
         nonlocal known
-        # Before the look: what changes during it is a reason for the next one.
+        # Cleared before reading: a change during the read triggers the next one.
         changes.follow(collector.subscriptions())
         snapshot = collector.collect()
         live = snapshot.find("RayJob", name)
@@ -88,19 +88,19 @@ def wait_for_job(
             if last.outcome is not None:
                 yield BatchEnded(name, namespace, last.outcome, last, elapsed)
                 return
-            _stop_if_hopeless(name, namespace, last, elapsed)
+            _raise_if_terminal(name, namespace, last, elapsed)
     if stop is None or not stop.is_set():
         raise _timed_out(name, namespace, timeout or 0.0, last)
 
 
-def _stop_if_hopeless(name: str, namespace: str, health: BatchHealth, elapsed: float) -> None:
+def _raise_if_terminal(name: str, namespace: str, health: BatchHealth, elapsed: float) -> None:
     if health.state in (JobState.DELETING, JobState.NOT_FOUND):
         raise UserError(
-            f"rayjob/{name} was deleted before it ended; rows that are done stay in the output",
+            f"rayjob/{name} was deleted before it ended; finished rows stay in the output",
             hint=f"rayllm-ctl batch list -n {namespace}",
             exit_code=BATCH_FAILED,
         )
-    cause = health.hopeless
+    cause = health.terminal_cause
     if cause is not None and not is_old_evidence(cause, health.observed_at, elapsed):
         evidence = "".join(f"\n  {line}" for line in cause.evidence)
         raise UserError(
@@ -114,10 +114,10 @@ def _timed_out(name: str, namespace: str, timeout: float, last: BatchHealth | No
     state = f"{last.state}: {last.message}" if last else "not seen"
     reasons = "".join(f"\n{cause.object}: {cause.message}" for cause in last.causes) if last else ""
     return WaitTimeoutError(
-        f"{name} has not ended after {format_duration(timeout)}; it is {state}{reasons}",
+        f"{name} is still running after {format_duration(timeout)}; it is {state}{reasons}",
         hint=(
             f"rayllm-ctl batch watch {name} -n {namespace}     # the job keeps running: follow it",
-            f"rayllm-ctl batch cancel {name} -n {namespace}    # end it",
+            f"rayllm-ctl batch cancel {name} -n {namespace}    # stop it",
         ),
         exit_code=BATCH_TIMED_OUT,
     )

@@ -1,4 +1,4 @@
-"""Store how much faster or slower than planned a service was measured to be."""
+"""Store the ratio of measured to planned speed of a service."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _FIGURES = ("requestsPerSecond", "ttft", "tpot")
 
 
 def check_calibration(flags: Flags) -> None:
-    """UsageError for a load that cannot calibrate a plan, or a file that is something else."""
+    """Raise UsageError for a load that cannot calibrate a plan, or a file that is not a calibration."""
     path = flags.calibrate
     assert path is not None
     if flags.url is not None:
-        raise UsageError("--calibrate is for NAME: the plan of a server at --url is not known", hint="leave it out")
+        raise UsageError("--calibrate is for NAME: the plan of a server at --url is not known", hint="remove it")
     if flags.rate or flags.find_max or len(flags.concurrency or ()) > 1:
         raise UsageError(
             "--calibrate takes one load with a number of requests in flight", hint="--concurrency 16 --requests 400"
         )
     if flags.prefix_tokens:
         raise UsageError(
-            "--calibrate and --prefix-tokens exclude each other: the plan computes every prompt as a whole",
+            "--calibrate and --prefix-tokens cannot be combined: the plan computes every prompt as a whole",
             hint="leave out --prefix-tokens",
         )
     if not flags.stream:
-        raise UsageError("--calibrate and --no-stream exclude each other: TTFT is not measured", hint="--stream")
+        raise UsageError("--calibrate and --no-stream cannot be combined: TTFT is not measured", hint="--stream")
     if path.exists():
         read_calibrations(path)
     elif not path.absolute().parent.is_dir():
@@ -48,8 +48,8 @@ def check_calibration(flags: Flags) -> None:
 
 
 def store(path: Path, results: Results) -> Calibration:
-    """Put the ratio of measured to planned figures into the file. UserError, with all reasons, for a result that says
-    nothing certain of the service."""
+    """Write the ratio of measured to planned figures to the file. UserError, with all reasons, for an inconclusive
+    result."""
     (result,) = results.runs
     problems = list(_problems(result))
     if problems:
@@ -57,9 +57,9 @@ def store(path: Path, results: Results) -> Calibration:
             f"nothing was stored in {path}: {'; '.join(problems)}",
             hint=_hint(result) if _too_few(result) else (),
         )
-    found = _calibration(result)
-    write_calibrations(path, merge_calibrations(read_calibrations(path) if path.exists() else (), found))
-    return found
+    calibration = _calibration(result)
+    write_calibrations(path, merge_calibrations(read_calibrations(path) if path.exists() else (), calibration))
+    return calibration
 
 
 def _problems(result: Mapping[str, Any]) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _problems(result: Mapping[str, Any]) -> Iterator[str]:
     if result["predicted"] is None:
         yield f"there is no prediction: {result['notPredicted']}"
     elif missing := [name for name in _FIGURES if not (result["predicted"][name] or {}).get("ratio")]:
-        yield f"there is no measured {missing[0]}"
+        yield f"{missing[0]} was not measured"
 
 
 def _least(result: Mapping[str, Any]) -> int:
@@ -112,7 +112,7 @@ def _calibration(result: Mapping[str, Any]) -> Calibration:
 
 
 def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> None:
-    """Write a file as a whole. UsageError where that cannot be done."""
+    """Write a file as a whole. UsageError if that cannot be done."""
     data = {"calibrations": to_json(calibrations)}
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n" if path.suffix == ".json" else dump(data)
     beside = path.with_name(f".{path.name}.new")

@@ -1,4 +1,4 @@
-"""Compare two results of load tests: ratios, and whether they are more than chance."""
+"""Compare two results of load tests: ratios, and whether they are significant."""
 
 from __future__ import annotations
 
@@ -36,30 +36,32 @@ def compare_results(first: Path, second: Path) -> tuple[Comparison, ...]:
 
 
 def read_result(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    """A file that bench wrote with -o json: all of it, and the result of each load. UsageError if it is none."""
+    """A file that bench wrote with -o json: all of it, and the result of each load. UsageError for any other file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path} is not JSON: {error}", hint="rayllm-ctl bench NAME -o json > FILE") from error
-    found = data.get("runs", [data]) if isinstance(data, dict) else []
-    if not found or not all(isinstance(one, dict) and {"load", "samples", "timeline"} <= set(one) for one in found):
+    results = data.get("runs", [data]) if isinstance(data, dict) else []
+    if not results or not all(
+        isinstance(result, dict) and {"load", "samples", "timeline"} <= set(result) for result in results
+    ):
         raise UsageError(f"{path} is not a result of bench", hint="rayllm-ctl bench NAME -o json > FILE")
-    return data, list(found)
+    return data, list(results)
 
 
 def _compared(first: Mapping[str, Any], second: Mapping[str, Any]) -> Comparison:
     chance = random.Random(0)  # noqa: S311
-    found = []
+    ratios = []
     for name, unit, values, better in _FIGURES:
-        pair = [values(one) for one in (first, second)]
-        if all(len(one) > 1 for one in pair):
+        pair = [values(result) for result in (first, second)]
+        if all(len(samples) > 1 for samples in pair):
             for label, statistic in (_MEAN,) if better else (_MEAN, _MEDIAN):
                 ratio = _ratio(f"{name} {label}".strip(), unit, pair[0], pair[1], statistic, better, chance)
-                found += [ratio] if ratio else []
+                ratios += [ratio] if ratio else []
     same, notes = load_differences(first, second)
-    return Comparison(tuple(found), (*notes, *_notes(first, second)), same)
+    return Comparison(tuple(ratios), (*notes, *_notes(first, second)), same)
 
 
 def _ratio(
@@ -88,7 +90,7 @@ def _ratio(
 
 
 def _per_second(name: str) -> Callable[[Mapping[str, Any]], list[float]]:
-    """Counts of each whole second, which are resampled in place of requests: their sum is the throughput."""
+    """Counts per whole second, resampled instead of requests: their sum is the throughput."""
 
     def values(result: Mapping[str, Any]) -> list[float]:
         return [float(second[name]) for second in result["timeline"][:-1]]
@@ -115,9 +117,9 @@ _FIGURES: tuple[tuple[str, str, Callable[[Mapping[str, Any]], list[float]], bool
 
 def _notes(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     notes = []
-    for label, one in (("first", first), ("second", second)):
-        if one.get("generator", {}).get("saturated"):
+    for label, result in (("first", first), ("second", second)):
+        if result.get("generator", {}).get("saturated"):
             notes.append(f"the generator was saturated in the {label}: its figures are not the server's alone")
-        if failed := one["requests"]["failed"]:
-            notes.append(f"{failed} requests of the {label} failed; only those that were answered are compared")
+        if failed := result["requests"]["failed"]:
+            notes.append(f"{failed} requests of the {label} failed; only successful requests are compared")
     return notes

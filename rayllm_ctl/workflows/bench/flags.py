@@ -1,4 +1,4 @@
-"""What a load test is to be, as a user asks for it."""
+"""The flags of a load test, and their checks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 DEFAULT_CONCURRENCY = 8
 DEFAULT_SECONDS = 30.0
 INPUT = Length("fixed", 256, 256)
-"""Tokens of prompts where nothing was said."""
+"""Tokens of a prompt by default."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Flags:
-    """What a user asked for; None and empty: not given. Times in seconds.
+    """The user's flags; None and empty: not given. Times in seconds.
 
     keys: those of api_key_file or, without one, of the environment.
     """
@@ -61,28 +61,28 @@ class Flags:
 
 
 def check_flags(flags: Flags) -> None:
-    """UsageError where flags contradict each other."""
+    """Raise UsageError if flags contradict each other."""
     if (flags.name is None) == (flags.url is None):
-        what = "both NAME and --url were given" if flags.name else "there is nothing to measure"
-        raise UsageError(what, hint=("rayllm-ctl bench NAME", "rayllm-ctl bench --url http://HOST:PORT/v1"))
+        problem = "both NAME and --url were given" if flags.name else "a service or --url is required"
+        raise UsageError(problem, hint=("rayllm-ctl bench NAME", "rayllm-ctl bench --url http://HOST:PORT/v1"))
     for name, seconds in (("--duration", flags.duration), ("--request-timeout", flags.request_timeout)):
         if seconds == 0:
-            raise UsageError(f"{name} has to be longer than 0", hint=f"{name} 30s")
+            raise UsageError(f"{name} must be greater than 0", hint=f"{name} 30s")
     if flags.concurrency and flags.rate:
-        raise UsageError("--concurrency and --rate exclude each other", hint="--rate for requests that do not wait")
+        raise UsageError("--concurrency and --rate cannot be combined", hint="--rate for requests that do not wait")
     if flags.find_max and not flags.slo:
-        raise UsageError("--find-max needs the limits to keep", hint="--slo ttft=500ms,tpot=50ms")
+        raise UsageError("--find-max requires --slo", hint="--slo ttft=500ms,tpot=50ms")
     if flags.find_max and (flags.concurrency or flags.requests or flags.ramp or (flags.rate and len(flags.rate) > 1)):
         raise UsageError(
-            "--find-max searches for a rate: it takes one --rate to begin with, and a --duration for each",
-            hint="leave out --concurrency, --requests and --ramp",
+            "--find-max searches for a rate: it takes one --rate to start with, and a --duration for each",
+            hint="remove --concurrency, --requests and --ramp",
         )
     if (flags.arrivals == "burst") != (flags.burst is not None):
-        raise UsageError("--arrivals burst and --burst N need each other", hint="--arrivals burst --burst 10")
+        raise UsageError("--arrivals burst and --burst N require each other", hint="--arrivals burst --burst 10")
     if flags.arrivals != "poisson" and not (flags.rate or flags.find_max):
-        raise UsageError(f"--arrivals {flags.arrivals} needs --rate", hint="--rate 4")
+        raise UsageError(f"--arrivals {flags.arrivals} requires --rate", hint="--rate 4")
     if flags.local and flags.url:
-        raise UsageError("--local is for NAME: with --url the load comes from this machine anyway", hint="leave it out")
+        raise UsageError("--local is for NAME: with --url the load comes from this machine anyway", hint="remove it")
     if flags.api_key_file and flags.name and not flags.local:
         raise UsageError(
             "--api-key-file is for load from this machine; the Job reads a key from a Secret",
@@ -93,17 +93,17 @@ def check_flags(flags: Flags) -> None:
     if flags.tokenizer and not flags.prompts and not (flags.local or flags.url):
         raise UsageError(
             "--tokenizer makes prompts on this machine, and the load comes from inside the cluster",
-            hint=("--local", "leave out --tokenizer: a word then counts as a token"),
+            hint=("--local", "remove --tokenizer: a word then counts as a token"),
         )
     if flags.url is None and (flags.ca_file or flags.insecure_skip_tls_verify):
-        raise UsageError("--ca-file and --insecure-skip-tls-verify are for --url", hint="leave them out")
+        raise UsageError("--ca-file and --insecure-skip-tls-verify are for --url", hint="remove them")
     if flags.prompts and (flags.input_tokens or flags.prefix_tokens or flags.prefixes > 1):
         raise UsageError(
-            "--input-tokens, --prefix-tokens and --prefixes are for prompts that are made up",
-            hint="leave out --prompts, or those",
+            "--input-tokens, --prefix-tokens and --prefixes are for generated prompts",
+            hint="remove --prompts, or these flags",
         )
     if flags.prefixes > 1 and not flags.prefix_tokens:
-        raise UsageError("--prefixes needs --prefix-tokens", hint="--prefix-tokens 512")
+        raise UsageError("--prefixes requires --prefix-tokens", hint="--prefix-tokens 512")
     least = (flags.input_tokens or INPUT).low
     if flags.prefix_tokens and flags.prefix_tokens >= least:
         raise UsageError(
@@ -112,7 +112,7 @@ def check_flags(flags: Flags) -> None:
         )
     if flags.slo and not flags.stream and (flags.slo.ttft or flags.slo.tpot or flags.slo.itl):
         raise UsageError(
-            "without streams only the whole answer is timed", hint="--slo e2e=10s, or leave out --no-stream"
+            "--no-stream measures only the time of whole answers", hint="--slo e2e=10s, or remove --no-stream"
         )
 
 
@@ -131,25 +131,25 @@ def loads(flags: Flags) -> tuple[Load, ...]:
 
 
 def tokenizer_of(name: str | None) -> Tokenizer | None:
-    """A folder's or the hub's tokenizer. Raises UsageError where it cannot be loaded."""
+    """A folder's or the hub's tokenizer. Raises UsageError if it cannot be loaded."""
     if name is None:
         return None
     try:
         from transformers import AutoTokenizer
     except ImportError:
-        raise UsageError("--tokenizer needs the package transformers", hint="pip install transformers") from None
+        raise UsageError("--tokenizer requires the package transformers", hint="pip install transformers") from None
     try:
-        found: Tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer: Tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # the Rust tokenizers raise nothing narrower
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(
             f"--tokenizer {name} cannot be loaded: {reason}", hint="name a folder with tokenizer.json"
         ) from None
-    return found
+    return tokenizer
 
 
 def prompts_of(flags: Flags, tokenizer: Tokenizer | None) -> Prompts:
-    """What requests are made of. Raises UsageError for a file that cannot be used."""
+    """The content of requests. Raises UsageError for an unusable file."""
     if flags.prompts is None:
         length = flags.input_tokens or INPUT
         return Prompts(length, flags.output_tokens, flags.prefix_tokens or 0, flags.prefixes, seed=flags.seed)

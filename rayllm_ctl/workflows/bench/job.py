@@ -1,4 +1,4 @@
-"""A load test as a Job in the cluster, next to the service, so that the way to the cluster is not what is measured."""
+"""A load test as a Job in the cluster, so that the connection to the cluster is not part of the measurement."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 START_SECONDS = 300.0
-"""For the Job's pod to start: a node may have to pull the image."""
+"""Seconds for the Job's pod to start: a node may have to pull the image."""
 
 
 @dataclass(frozen=True)
 class JobPlace:
-    """Where a Job runs: a service's namespace, with the image of its head."""
+    """Place of a Job: a service's namespace, with the image of its head."""
 
     cluster: Cluster
     service: str
@@ -30,24 +30,24 @@ class JobPlace:
 
 
 def place_of(cluster: Cluster, name: str, namespace: str, kind: str) -> JobPlace:
-    """Beside the service `name`, an object of `kind`."""
-    item = cluster.get(kind, name, namespace)
-    spec = cluster_spec(item)
+    """The place next to the service `name`, an object of `kind`."""
+    stored = cluster.get(kind, name, namespace)
+    spec = cluster_spec(stored)
     template = spec["headGroupSpec"]["template"]["spec"]
-    box = template["containers"][0]
+    container = template["containers"][0]
     pod = BenchPod(
-        str(box["image"]),
+        str(container["image"]),
         tuple(template.get("imagePullSecrets") or ()),
         template.get("securityContext"),
-        box.get("securityContext"),
+        container.get("securityContext"),
     )
     return JobPlace(cluster, name, namespace, pod)
 
 
 def measure_there(place: JobPlace, settings: Settings, key: SecretKey | None, report: Report) -> list[dict[str, Any]]:
-    """The results of a Job, which is deleted whatever happens.
+    """The results of a Job, which is always deleted.
 
-    An interrupt deletes its pod: the generator then ends, and what it measured is the result.
+    An interrupt deletes its pod: the generator then ends with the results so far.
     """
     name = f"{place.service[:40].rstrip('-')}-bench-{secrets.token_hex(3)}"
     config_map, job = render_bench(name, place.service, place.namespace, place.pod, settings.to_json(), key)
@@ -57,7 +57,7 @@ def measure_there(place: JobPlace, settings: Settings, key: SecretKey | None, re
 
 
 def _results(run: JobRun, pod: str, report: Report) -> list[dict[str, Any]]:
-    """What the generator says. After an interrupt its pod is deleted, and it ends with what it has."""
+    """The output of the generator. After an interrupt its pod is deleted, and it ends with the results so far."""
     lines: list[str] = []
     try:
         for kind, data in read_results(run, pod, lines):
@@ -65,7 +65,7 @@ def _results(run: JobRun, pod: str, report: Report) -> list[dict[str, Any]]:
                 return list(data)
             report(data)
     except KeyboardInterrupt:
-        # The log is read again from its beginning, and before the pod is deleted, for it ends with the pod.
+        # The log is read again from its start, and before the pod is deleted, as it ends with the pod.
         again = read_results(run, pod, lines)
         first = next(again, None)
         if first is not None and first[0] != "results":
@@ -78,5 +78,5 @@ def _results(run: JobRun, pod: str, report: Report) -> list[dict[str, Any]]:
 
 def _end(run: JobRun, pod: str) -> None:
     """Let the kubelet send SIGTERM."""
-    found = run.cluster.get("Pod", pod, run.namespace)
-    run.cluster.delete("Pod", pod, run.namespace, uid=found["metadata"]["uid"], background=True)
+    stored = run.cluster.get("Pod", pod, run.namespace)
+    run.cluster.delete("Pod", pod, run.namespace, uid=stored["metadata"]["uid"], background=True)

@@ -1,4 +1,4 @@
-"""A Job that runs once and says its results in its log: made, awaited, read, and deleted whatever happens."""
+"""Run a one-off Job and read its results from its log."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ CONTAINER = "bench"
 
 @dataclass(frozen=True)
 class JobRun:
-    """A Job by its name. start_seconds: for its pod to start, where a node may have to pull the image. hint: what to do
-    where it does not.
+    """A Job by its name. start_seconds: limit for its pod to start, as a node may have to pull the image. hint: for a
+    pod that does not start.
     """
 
     cluster: Cluster
@@ -45,7 +45,7 @@ class JobRun:
 
 @contextmanager
 def create_objects(run: JobRun, job: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> Iterator[None]:
-    """The objects exist while the block runs. The others belong to the Job, so that they go when that does."""
+    """Create the objects for the duration of the block. The Job owns the others, so they are deleted with it."""
     cluster, namespace = run.cluster, run.namespace
     stored = cluster.create(job, "Job", namespace)
     uid = stored["metadata"]["uid"]
@@ -61,7 +61,7 @@ def create_objects(run: JobRun, job: Mapping[str, Any], others: Sequence[Mapping
 
 
 def wait_for_start(run: JobRun) -> str:
-    """The name of the Job's pod once it runs or has ended. Raises UserError where it cannot start."""
+    """The name of the Job's pod once it runs or has ended. Raises UserError if it cannot start."""
     deadline = time.monotonic() + run.start_seconds
     message = "no pod was created"
     while time.monotonic() < deadline:
@@ -70,7 +70,10 @@ def wait_for_start(run: JobRun) -> str:
             if status.get("phase") in ("Running", "Succeeded", "Failed"):
                 return str(pod["metadata"]["name"])
             message = _why(status) or message
-            waiting = [(box.get("state") or {}).get("waiting") or {} for box in status.get("containerStatuses") or ()]
+            waiting = [
+                (status_of.get("state") or {}).get("waiting") or {}
+                for status_of in status.get("containerStatuses") or ()
+            ]
             for state in waiting:
                 if state.get("reason") in _WAITING:
                     raise UserError(
@@ -86,7 +89,11 @@ def wait_for_start(run: JobRun) -> str:
 
 def _why(status: Mapping[str, Any]) -> str:
     """Why a pod does not run yet, as its conditions say."""
-    told = [one for one in status.get("conditions") or () if one.get("status") == "False" and one.get("message")]
+    told = [
+        condition
+        for condition in status.get("conditions") or ()
+        if condition.get("status") == "False" and condition.get("message")
+    ]
     return str(told[0]["message"]) if told else "its container has not started"
 
 
@@ -104,15 +111,15 @@ def read_results(run: JobRun, pod: str, others: list[str]) -> Iterator[tuple[str
 
 
 def last_words(lines: Sequence[str], most: int = 1) -> str:
-    """What a log ends with: the root of its exceptions, after which an engine keeps logging, else its last lines."""
+    """The reason in a log: its root exception, after which an engine keeps logging, else its last lines."""
     failure = read_exceptions("\n".join(lines))
     return one_line(reason(failure.text), 500) if failure else " ".join(lines[-most:])
 
 
 def without_result(run: JobRun, pod: str, lines: Sequence[str]) -> UserError:
-    """The error where a pod has ended and its log has no result: the root of its exceptions, else its last lines."""
+    """The error for a pod that ended without a result: its root exception, else the last lines of its log."""
     failure = read_exceptions("\n".join(lines))
-    shown = last_words(lines, 3) or "it wrote nothing"
-    # The pod is gone with its Job: only hints that are about settings can be followed.
+    shown = last_words(lines, 3) or "its log is empty"
+    # The pod is deleted with its Job: only hints about settings can be followed.
     own = sentence_hints(failure.text, failure.frames, deploy="rayllm-ctl bench offline …") if failure else ()
     return UserError(f"the Job's pod {run.namespace}/{pod} ended without a result: {shown}", hint=(*own, run.hint))

@@ -1,4 +1,4 @@
-"""Whether two results of load tests are of the same load."""
+"""Compare the loads of two results."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _STATED = ("prompts", "request", "startedAt", "versions")
-"""What results of older releases lack."""
+"""Keys that results of older releases lack."""
 
 _AMOUNT = frozenset({"requests", "duration", "warmup", "timeout", "prompts.seed"})
-"""What makes a load longer or shorter, or draws other prompts of the same kind; anything else makes it another one."""
+"""Keys that may differ: the length of a load, and the seed of its prompts. Others make it a different load."""
 
 
 def load_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[bool | None, list[str]]:
-    """Whether the loads of two results are the same (None: one of them does not state all of it), and what to know."""
+    """Whether the loads of two results are the same (None: unknown, as one is not complete), and notes."""
     same: bool | None = True
     notes: list[str] = []
     for label, result in (("first", first), ("second", second)):
         if any(name not in result for name in _STATED):
             same = None
             notes.append(
-                f"the {label} is of an older release and does not state lengths, seed, date and versions: "
+                f"the {label} is from an older release and lacks lengths, seed, date and versions: "
                 "whether its load is the same is unknown"
             )
     for name, before, after in _changed(first, second, ("load", "prompts", "request"), "not set"):
@@ -40,7 +40,7 @@ def load_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tup
 def _changed(
     first: Mapping[str, Any], second: Mapping[str, Any], sections: tuple[str, ...], absent: str
 ) -> Iterator[tuple[str, str, str]]:
-    """Path, and values in both, of what differs in sections that both have."""
+    """Path and both values of each difference in sections that both have."""
     for section in sections:
         before, after = first.get(section), second.get(section)
         if before is None or after is None:
@@ -56,5 +56,5 @@ def _text(value: Any) -> str:
     """A value in a sentence: lengths as they are given to --input-tokens."""
     if isinstance(value, Mapping) and "kind" in value:
         numbers = (value.get(name) for name in ("low", "sigma", "high"))
-        return ":".join(str(part) for part in (value["kind"], *numbers) if part is not None).removeprefix("fixed:")
+        return ":".join(str(field) for field in (value["kind"], *numbers) if field is not None).removeprefix("fixed:")
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 INPUT, OUTPUT, BATCH = 256, 128, 8
-"""Tokens of prompts and answers, and requests of a batch, where spec.load says nothing."""
+"""Defaults for spec.load: tokens of prompts and answers, and requests of a batch."""
 
 _REPEATS, _WARMUP = 10, 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OfflineOptions:
-    """requests: for the throughput. start_seconds: for the pod to start, where a node may have to be made first."""
+    """requests: for the throughput. start_seconds: for the pod to start, as a node may have to be created first."""
 
     requests: int
     start_seconds: float
@@ -52,18 +52,18 @@ class OfflineOptions:
 
 
 Report = Callable[[str], None]
-"""Takes a sentence about what happens."""
+"""Receives lines of progress."""
 
 
 def measure_offline(
     service: LLMService, options: OfflineOptions, connect: Callable[[], Cluster], report: Report
 ) -> OfflineResults:
-    """Measure the engine of one replica of `service`. Raises UserError where it cannot run in one pod, before anything
-    is applied, or where the Job ends without a result.
+    """Measure the engine of one replica of `service`. Raises UserError if it cannot run in one pod, before anything
+    is applied, or if the Job ends without a result.
     """
     require_deployable(service)
-    one = _one_replica(service)
-    plan, pod = _planned(one, options.render)
+    reduced = _one_replica(service)
+    plan, pod = _planned(reduced, options.render)
     load = OfflineLoad(
         service.load.input_tokens or INPUT,
         service.load.output_tokens or OUTPUT,
@@ -85,18 +85,18 @@ def measure_offline(
     namespace = service.namespace or cluster.namespace
     name = f"{service.name[:40].rstrip('-')}-offline-{secrets.token_hex(3)}"
     source = service.model.path or service.model.id
-    arguments = offline_arguments(one, plan.parallelism, plan.engine)
+    arguments = offline_arguments(reduced, plan.parallelism, plan.engine)
     job = render_offline(name, namespace, service.name, pod, source, arguments, load)
     run = JobRun(cluster, namespace, name, options.start_seconds, f"kubectl get events -n {namespace}")
     return _measure(run, job, plan, load, report)
 
 
 def _one_replica(service: LLMService) -> LLMService:
-    """One engine with its pod, in the mode whose pods run vLLM themselves; without what is around the engine."""
+    """The service reduced to one engine in mode raycluster, whose pods run vLLM directly."""
     if service.models:
         raise UsageError("bench offline measures one model", hint="a spec file with spec.model, or --model NAME")
     if service.engine.kind != "vllm":
-        raise UsageError("bench offline uses vLLM's benchmarks, and the engine is another one", hint="bench NAME")
+        raise UsageError("bench offline supports only the engine vLLM", hint="bench NAME")
     return LLMService(
         name=service.name,
         namespace=service.namespace,
@@ -116,23 +116,23 @@ def _one_replica(service: LLMService) -> LLMService:
 
 
 def _planned(service: LLMService, options: RenderOptions) -> tuple[Plan, Mapping[str, Any]]:
-    """The plan, and the spec of the pod in which vLLM runs."""
+    """The plan, and the spec of the pod that runs vLLM."""
     plan = make_plan(service, options.facts, hand_sized=True)
     rendered = manifests(plan, accept_risk=options.accept_risk, kuberay=options.kuberay)
-    assert plan.pods is not None  # or there would be no manifests
+    assert plan.pods is not None  # a plan with manifests has one
     if plan.pods.workers_per_replica > 1:
         raise UsageError(
-            f"a replica takes {plan.pods.workers_per_replica} pods, and vLLM's benchmarks run in one",
-            hint="a --tp that one node's GPUs are enough for, without --pp",
+            f"a replica consists of {plan.pods.workers_per_replica} pods, and vLLM's benchmarks run in one",
+            hint="use a --tp that fits on one node, without --pp",
         )
-    (cluster,) = (item for item in rendered if item["kind"] == "RayCluster")
+    (cluster,) = (manifest for manifest in rendered if manifest["kind"] == "RayCluster")
     groups = {group["groupName"]: group for group in cluster["spec"]["workerGroupSpecs"]}
     pod: Mapping[str, Any] = groups[kuberay.SERVERS]["template"]["spec"]
     return plan, pod
 
 
 def _measure(run: JobRun, job: Mapping[str, Any], plan: Plan, load: OfflineLoad, report: Report) -> OfflineResults:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     lines: list[str] = []
     interrupted = False
     begun = datetime.now(UTC)
@@ -142,18 +142,18 @@ def _measure(run: JobRun, job: Mapping[str, Any], plan: Plan, load: OfflineLoad,
             pod = wait_for_start(run)
             report(f"measuring the throughput of {load.requests} requests")
             for kind, data in read_results(run, pod, lines):
-                found[kind] = data
+                results[kind] = data
                 if kind == "throughput":
                     report(f"measuring the latency of batches of {load.batch}")
-            if "throughput" not in found:
+            if "throughput" not in results:
                 raise without_result(run, pod, lines)
         except KeyboardInterrupt:
             interrupted = True
-    return _results(found, plan, load, interrupted, begun, lines)
+    return _results(results, plan, load, interrupted, begun, lines)
 
 
 def _results(
-    found: Mapping[str, Any],
+    results: Mapping[str, Any],
     plan: Plan,
     load: OfflineLoad,
     interrupted: bool,
@@ -162,7 +162,7 @@ def _results(
 ) -> OfflineResults:
     assert plan.parallelism is not None
     assert plan.engine is not None
-    throughput, measured = found.get("throughput"), found.get("latency")
+    throughput, measured = results.get("throughput"), results.get("latency")
     latency = None
     if measured is not None:
         latency = Latency(

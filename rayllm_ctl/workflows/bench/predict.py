@@ -1,4 +1,4 @@
-"""What the plan says of a service and its load, next to what was measured."""
+"""Predicted figures of a plan next to the measured ones."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _FIELDS = (
     "max_model_len", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "dtype", "quantization",
     "kv_cache_dtype",
 )  # fmt: skip
-"""Engine arguments that are fields of a spec."""
+"""Engine arguments with a field in the spec."""
 
 
 SERVED = ("vllm", "ray")
-"""What of a service has versions."""
+"""The components with versions."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What there is about a service beside its answers. look: at what it does; None where there is nothing to look at.
-    planned: as the planner is asked about it, or why it cannot be. versions: of vLLM and Ray, None where that is not
+    """Facts about a service besides its answers. look: reads its state; None if there is no state to read.
+    planned: as the planner is asked about it, or why it cannot be. versions: of vLLM and Ray, None if that is not
     known."""
 
     look: LookAt | None
@@ -50,14 +50,14 @@ class Seen:
 def planned_of(live: LiveModel | None) -> LLMService | str:
     """The model of a service, as the planner is asked about it; or why it cannot be, in a few words."""
     if live is None:
-        return "the service does not say how the model is served"
+        return "the service's objects do not describe how the model is served"
     if not live.on_gpus:
-        return "the speed of CPUs is not planned"
+        return "the planner does not predict the speed of CPUs"
     if live.vllm_version is None:
-        return "the version of vLLM is not known"
+        return "the version of vLLM is unknown"
     gpu = _gpu(live)
     if gpu is None:
-        return "the kind of GPU is not known"
+        return "the GPU type is unknown"
     engine = dict(live.engine)
     tensor, pipeline = (int(engine.pop(f"{kind}_parallel_size", 1)) for kind in ("tensor", "pipeline"))
     revision = engine.pop("revision", None)
@@ -76,18 +76,18 @@ def planned_of(live: LiveModel | None) -> LLMService | str:
 def _gpu(live: LiveModel) -> GPU | None:
     """The only kind of GPU whose nodes have the labels that the pods ask for."""
     known = [gpu for gpu in gpus.load_gpus().values() if live.accelerator_type in (None, gpu.ray_accelerator_type)]
-    # All labels of a kind may be among those of another, which has more.
+    # The labels of one type may be a subset of those of another.
     whole = [gpu for gpu in known if gpu.node_labels and _labels(gpu) <= live.gpu_nodes]
     most = max((len(_labels(gpu)) for gpu in whole), default=0)
-    found = [gpu for gpu in whole if len(_labels(gpu)) == most]
-    found = found or [gpu for gpu in known if _labels(gpu) & live.gpu_nodes] or known
-    return found[0] if len(found) == 1 else None
+    fitting = [gpu for gpu in whole if len(_labels(gpu)) == most]
+    fitting = fitting or [gpu for gpu in known if _labels(gpu) & live.gpu_nodes] or known
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def identity(service: LLMService) -> dict[str, Any]:
-    """What a calibration of the service holds for."""
+    """The key of the service's calibration."""
     engine = service.engine
-    found = {
+    figures = {
         "model": service.model.id,
         "gpu": service.accelerator.gpu,
         "tensor": service.parallelism.tensor,
@@ -95,11 +95,11 @@ def identity(service: LLMService) -> dict[str, Any]:
         "vllmVersion": engine.vllm_version,
     }
     named = {"quantization": engine.quantization, "kvCacheDtype": engine.kv_cache_dtype}
-    return found | {key: value for key, value in named.items() if value}
+    return figures | {key: value for key, value in named.items() if value}
 
 
 def predicted(planned: LLMService, result: Mapping[str, Any]) -> dict[str, Any] | str:
-    """The `predicted` of a result: each figure as planned and as measured, and their ratio; or why there is none."""
+    """The `predicted` of a result: each figure as planned and measured, and their ratio; or why there is none."""
     service, succeeded = result["service"], result["requests"]["succeeded"]
     if not succeeded:
         return "no request was answered"
@@ -107,34 +107,34 @@ def predicted(planned: LLMService, result: Mapping[str, Any]) -> dict[str, Any] 
         return "the tokens were not counted"
     replicas = steady_replicas(service)
     if not replicas:
-        return "the number of replicas is not known, or changed"
+        return "the number of replicas is unknown, or changed"
     lengths = [max(1, round(result["tokens"][name] / succeeded)) for name in ("input", "output")]
     try:
-        found = _predict(planned, result["load"], lengths, replicas)
+        prediction = _predict(planned, result["load"], lengths, replicas)
     except UserError as error:
         return error.message
-    if isinstance(found, str):
-        return found
+    if isinstance(prediction, str):
+        return prediction
     latency, rate = result["latencySeconds"], result["throughput"]
     measured = {name: (latency[name] or {}).get("mean") for name in ("ttft", "tpot")}
     return {
         "plan": {**identity(planned), "replicas": replicas, "inputTokens": lengths[0], "outputTokens": lengths[1]},
-        "requestsPerSecond": _compared(found.requests_per_second, rate["requestsPerSecond"]),
-        "outputTokensPerSecond": _compared(found.output_tokens_per_second, rate["outputTokensPerSecond"]),
-        "ttft": _compared(found.ttft, measured["ttft"]),
-        "tpot": _compared(found.tpot, measured["tpot"]),
+        "requestsPerSecond": _compared(prediction.requests_per_second, rate["requestsPerSecond"]),
+        "outputTokensPerSecond": _compared(prediction.output_tokens_per_second, rate["outputTokensPerSecond"]),
+        "ttft": _compared(prediction.ttft, measured["ttft"]),
+        "tpot": _compared(prediction.tpot, measured["tpot"]),
     }
 
 
 def with_predictions(planned: LLMService | str, results: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     """`results` with `predicted`, or null and `notPredicted`, which says why. planned: the service, or why there is no
     plan of it."""
-    found = []
+    predictions = []
     for result in results:
-        one = planned if isinstance(planned, str) else predicted(planned, result)
-        why = {"notPredicted": one} if isinstance(one, str) else {}
-        found.append({**result, "predicted": None if why else one, **why})
-    return tuple(found)
+        prediction = planned if isinstance(planned, str) else predicted(planned, result)
+        why = {"notPredicted": prediction} if isinstance(prediction, str) else {}
+        predictions.append({**result, "predicted": None if why else prediction, **why})
+    return tuple(predictions)
 
 
 def _predict(service: LLMService, load: Mapping[str, Any], lengths: list[int], replicas: int) -> Prediction | str:

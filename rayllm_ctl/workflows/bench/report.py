@@ -21,7 +21,7 @@ from rayllm_ctl.workflows.bench.sweep.folder import read_folder
 def write_report(result: Path, output: Path, images: Path | None) -> Iterator[Path]:
     """Write the files and yield their paths. result: of a load test, or the folder of a sweep.
 
-    Raises UsageError for what is not a result, or cannot be written.
+    Raises UsageError if `result` is not a result or the files cannot be written.
     """
     forms: tuple[Format, ...] = ("svg",) if images is None else ("svg", "png")
     title, text, drawn = (_sweep if result.is_dir() else _load_test)(result, forms)

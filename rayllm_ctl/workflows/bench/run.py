@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None, report: Report) -> Results:
-    """Measure what the flags say. Raises UsageError for flags that contradict each other, UserError while there is no
-    service to measure."""
+    """Run the load test of the flags. Raises UsageError for contradictory flags, UserError while there is no service to
+    measure."""
     check_flags(flags)
     tokenizer = tokenizer_of(flags.tokenizer)
     if flags.calibrate:
@@ -38,7 +38,7 @@ def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None,
         prompts = prompts_of(flags, tokenizer)
         settings = Settings(target, loads(flags), prompts, objective, dict(flags.fields), flags.stream)
         if flags.find_max:
-            runs, highest = search_rate(settings, lambda one: run(one)[0])
+            runs, highest = search_rate(settings, lambda load: run(load)[0])
             runs = _stated(with_predictions(seen.planned, runs), flags, seen)
             return Results(shown, target.models, runs, searched=True, highest_rate=highest)
         runs = _stated(with_predictions(seen.planned, run(settings)), flags, seen)
@@ -46,7 +46,7 @@ def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None,
 
 
 def _stated(runs: Sequence[Mapping[str, Any]], flags: Flags, seen: Seen) -> tuple[Mapping[str, Any], ...]:
-    """`runs` with what the generator does not know: which tokenizer cut the prompts, and the versions."""
+    """`runs` with the facts that the generator does not know: the tokenizer of the prompts, and the versions."""
     versions = {"rayllm-ctl": __version__, **seen.versions}
     found = []
     for run in runs:
@@ -56,14 +56,14 @@ def _stated(runs: Sequence[Mapping[str, Any]], flags: Flags, seen: Seen) -> tupl
 
 
 def _at_url(target: Target) -> Seen:
-    return Seen(url_look(target), "the plan of a server at --url is not known", url_versions(target))
+    return Seen(url_look(target), "the plan of a server at --url is unknown", url_versions(target))
 
 
 @contextmanager
 def _place(
     flags: Flags, connect: Callable[[], Cluster], namespace: str | None, report: Report, tokenizer: Tokenizer | None
 ) -> Iterator[tuple[Target, str, RunLoads, Seen]]:
-    """Where to send requests, how to show that, what sends them (this machine or a Job), and what else there is."""
+    """The target, its display name, the sender (this machine or a Job), and facts about the service."""
 
     def here(settings: Settings) -> Sequence[Mapping[str, Any]]:
         return measure_here(settings, report, tokenizer)
@@ -74,12 +74,12 @@ def _place(
         return
     assert flags.name is not None
     cluster = connect()
-    where = endpoint(cluster, flags.name, namespace or cluster.namespace)
-    models = tuple(choose_model(where, model) for model in flags.models or (None,))
-    seen = benchservice.seen(cluster, where, models)
+    address = endpoint(cluster, flags.name, namespace or cluster.namespace)
+    models = tuple(choose_model(address, model) for model in flags.models or (None,))
+    seen = benchservice.seen(cluster, address, models)
     if flags.local:
-        with benchservice.forward_service(cluster, where, models, flags.api, flags.keys) as target:
-            yield target, f"{where.name} in {where.namespace}, through the API server", here, seen
+        with benchservice.forward_service(cluster, address, models, flags.api, flags.keys) as target:
+            yield target, f"{address.name} in {address.namespace}, through the API server", here, seen
         return
-    there = benchservice.in_cluster(cluster, where, flags.api_key_secret, report)
-    yield Target(where.url, models, api=flags.api), f"{where.name} in {where.namespace}", there, seen
+    there = benchservice.in_cluster(cluster, address, flags.api_key_secret, report)
+    yield Target(address.url, models, api=flags.api), f"{address.name} in {address.namespace}", there, seen

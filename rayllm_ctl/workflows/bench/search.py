@@ -1,4 +1,4 @@
-"""The highest rate of requests at which a service keeps its limits."""
+"""Search for the highest request rate that meets the limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rayllm_ctl.loadtest.settings import Settings
 
 STEPS = 5
-"""Halvings between a rate that is good and one that is not: the answer is then within 3 % of their distance."""
+"""Bisection steps: the result is then within 3 % of the initial interval."""
 
 _HIGHEST = 100_000.0
 _LOWEST = 1 / 64
@@ -18,19 +18,19 @@ _LOWEST = 1 / 64
 def search_rate(
     settings: Settings, run: Callable[[Settings], Mapping[str, Any]]
 ) -> tuple[tuple[Mapping[str, Any], ...], float | None]:
-    """The results of all rates that were tried, and the highest that is good; None if none is.
+    """The results of all tested rates, and the highest that meets the limits; None if none does.
 
-    The rate is doubled until it is too high, or halved until it is good, and then looked for between the two.
+    The rate is doubled until it is too high, or halved until it is good, then found by bisection.
     """
     (load,) = settings.loads
     assert load.rate is not None
     runs: list[Mapping[str, Any]] = []
 
     def good(rate: float) -> bool:
-        found = run(replace(settings, loads=(replace(load, rate=rate),)))
-        runs.append(found)
-        # A generator that cannot keep up measures itself.
-        return bool(found["goodput"]["met"]) and not found["generator"]["saturated"] and not found["interrupted"]
+        result = run(replace(settings, loads=(replace(load, rate=rate),)))
+        runs.append(result)
+        # If the generator cannot keep up, the result is about the generator.
+        return bool(result["goodput"]["met"]) and not result["generator"]["saturated"] and not result["interrupted"]
 
     def interrupted() -> bool:
         return bool(runs) and bool(runs[-1]["interrupted"])

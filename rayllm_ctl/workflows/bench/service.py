@@ -1,4 +1,4 @@
-"""A service in a cluster as the target of a load test: from this machine, or from a Job beside it."""
+"""A service in a cluster as the target of a load test, from this machine or from a Job."""
 
 from __future__ import annotations
 
@@ -25,52 +25,52 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 
-def seen(cluster: Cluster, where: Endpoint, models: tuple[str, ...]) -> Seen:
-    """What tells what the service does under load, and what the plan says of it."""
-    if where.kind == RAY_SERVICE.name:
-        look: LookAt = RayServiceLook(cluster, where.name, where.namespace, models)
+def seen(cluster: Cluster, address: Endpoint, models: tuple[str, ...]) -> Seen:
+    """Reads the state of the service under load, and its plan."""
+    if address.kind == RAY_SERVICE.name:
+        look: LookAt = RayServiceLook(cluster, address.name, address.namespace, models)
     else:
-        look = ray_cluster_look(cluster, where.name, where.namespace)
+        look = ray_cluster_look(cluster, address.name, address.namespace)
     try:
-        item = cluster.get(where.kind, where.name, where.namespace)
+        stored = cluster.get(address.kind, address.name, address.namespace)
     except UserError as error:
         return Seen(look, error.message)
-    spec = cluster_spec(item)
-    versions = {"vllm": own_vllm(item), "ray": spec.get("rayVersion")}
+    spec = cluster_spec(stored)
+    versions = {"vllm": own_vllm(stored), "ray": spec.get("rayVersion")}
     if len(set(models)) > 1:
-        return Seen(look, "several models were asked", versions)
-    return Seen(look, planned_of(live_model(item, models[0])), versions)
+        return Seen(look, "the load is for several models", versions)
+    return Seen(look, planned_of(live_model(stored, models[0])), versions)
 
 
 @contextmanager
 def forward_service(
-    cluster: Cluster, where: Endpoint, models: tuple[str, ...], api: API, keys: tuple[str, ...]
+    cluster: Cluster, address: Endpoint, models: tuple[str, ...], api: API, keys: tuple[str, ...]
 ) -> Iterator[Target]:
-    """The service at a port of this machine, while the block runs. Raises UserError where it needs a key, or no pod is
+    """The service at a port of this machine, while the block runs. Raises UserError if it requires a key or no pod is
     ready."""
-    require_key(where, keys[0] if keys else None)
+    require_key(address, keys[0] if keys else None)
     with (
-        explained(cluster, where.namespace, forward_rights(where.kind)),
-        listen_on_loopback(cluster, where.namespace, where.service) as port,
+        explained(cluster, address.namespace, forward_rights(address.kind)),
+        listen_on_loopback(cluster, address.namespace, address.service) as port,
     ):
         yield Target(f"http://127.0.0.1:{port}/v1", models, keys, api)
 
 
 def in_cluster(
-    cluster: Cluster, where: Endpoint, key: SecretKey | None, report: Report
+    cluster: Cluster, address: Endpoint, key: SecretKey | None, report: Report
 ) -> Callable[[Settings], list[dict[str, Any]]]:
-    """What measures from a Job beside the service. Raises UsageError where it needs a key."""
-    if where.key_required and key is None:
+    """The runner that sends load from a Job next to the service. Raises UsageError if it requires a key."""
+    if address.key_required and key is None:
         raise UsageError(
-            f"service {where.namespace}/{where.name} requires an API key, which the load test reads from a Secret",
+            f"service {address.namespace}/{address.name} requires an API key, which the load test reads from a Secret",
             hint=("--api-key-secret NAME/KEY", "--local, with --api-key-file FILE or RAYLLM_API_KEY"),
         )
-    rights = job_rights(where.kind)
-    with explained(cluster, where.namespace, rights):
-        place = place_of(cluster, where.name, where.namespace, where.kind)
+    rights = job_rights(address.kind)
+    with explained(cluster, address.namespace, rights):
+        place = place_of(cluster, address.name, address.namespace, address.kind)
 
     def run(settings: Settings) -> list[dict[str, Any]]:
-        with explained(cluster, where.namespace, rights):
+        with explained(cluster, address.namespace, rights):
             return measure_there(place, settings, key, report)
 
     return run

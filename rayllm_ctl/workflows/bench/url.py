@@ -1,4 +1,4 @@
-"""A server that is known by its address alone: as the target of a load test, and what its metrics say meanwhile."""
+"""A server known only by its address: as the target of a load test, and its metrics."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _TIMEOUT = 2.0
 
 
 def target_of(flags: Flags, url: str) -> Target:
-    """The target at --url. Raises UsageError for an address or certificates that cannot be used, UserError where the
-    server lists no model and none was named."""
+    """The target at --url. Raises UsageError for an address or certificates that cannot be used, UserError if the
+    server lists no models and none was named."""
     try:
         parts = urlsplit(url)
         usable = url.isascii() and url.isprintable() and " " not in url and parts.port != 0
-    except ValueError:  # of the port
+    except ValueError:  # raised for an invalid port
         usable = False
     if not usable:
         raise UsageError(f"--url {url} is not an http or https address", hint="--url http://127.0.0.1:8000/v1")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--url {url} is not an http or https address", hint="--url http://127.0.0.1:8000/v1")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise UsageError("--url has to be scheme, host, port and path alone", hint="--api-key-file FILE for a key")
+        raise UsageError("--url must consist of scheme, host, port and path", hint="--api-key-file FILE for a key")
     if parts.scheme == "http" and (flags.ca_file or flags.insecure_skip_tls_verify):
-        raise UsageError("--ca-file and --insecure-skip-tls-verify are for https", hint="leave them out")
+        raise UsageError("--ca-file and --insecure-skip-tls-verify are for https", hint="remove them")
     ca_file = str(flags.ca_file) if flags.ca_file else ""
     target = Target(url, flags.models, flags.keys, flags.api, ca_file, flags.insecure_skip_tls_verify)
     try:
@@ -55,18 +55,18 @@ def target_of(flags: Flags, url: str) -> Target:
 
 
 def url_versions(target: Target) -> dict[str, str | None]:
-    """The version of vLLM, as its own server tells at GET /version beside /v1; None where there is no such answer."""
+    """The version of vLLM from GET /version, next to /v1; None if the server has no such endpoint."""
     try:
         with _get(target, "version") as response:
-            found = json.loads(response.read())
+            answer = json.loads(response.read())
     except (OSError, http.client.HTTPException, ValueError):
         return dict.fromkeys(SERVED)
-    version = found.get("version") if isinstance(found, dict) else None
+    version = answer.get("version") if isinstance(answer, dict) else None
     return {**dict.fromkeys(SERVED), "vllm": version if isinstance(version, str) else None}
 
 
 def _get(target: Target, name: str) -> Any:
-    """The response to a GET of `name` beside /v1."""
+    """The response to a GET of `name` next to /v1."""
     url = f"{target.url.rstrip('/').removesuffix('/v1')}/{name}"
     headers = {"Authorization": f"Bearer {target.keys[0]}"} if target.keys else {}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - Target has http and https only
@@ -75,7 +75,7 @@ def _get(target: Target, name: str) -> Any:
 
 
 def url_look(target: Target) -> Callable[[], LoadLook] | None:
-    """Looks at GET /metrics beside /v1; None where that has no metrics of vLLM."""
+    """Reads GET /metrics, next to /v1; None if it has no metrics of vLLM."""
 
     def look() -> LoadLook:
         try:

@@ -1,9 +1,9 @@
-"""Looks at a service while a load test runs, and puts what was seen into the results.
+"""Samples a service while a load test runs, and adds the samples to the results.
 
-The looks are made in a thread of this process. Where the load comes from a Job, nothing else happens here. With --local
-the generator shares the process: a look waits for the API server nearly all of its time, and reading the metrics of a
-pod (400 KB) keeps the interpreter for less than a millisecond, far below the 50 ms from which on the generator counts
-as late. A process of its own would need its own connection, and credentials that may have to be asked for again.
+The samples are taken in a thread of this process. With --local the generator shares the process: a sample mostly waits
+for the API server, and parsing the metrics of a pod (400 KB) holds the interpreter for less than a millisecond, far
+below the 50 ms from which the generator counts as late. A separate process would need its own connection and
+credentials.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rayllm_ctl.loadtest.settings import Report, Settings
 from rayllm_ctl.model.bench.service import LoadLook, during
 
 EVERY_SECONDS = 2.0
-"""Between two looks."""
+"""Seconds between two samples."""
 
 LookAt = Callable[[], LoadLook]
 RunLoads = Callable[[Settings], Sequence[Mapping[str, Any]]]
@@ -36,13 +36,13 @@ class LoadWatch:
     def report(self, progress: Mapping[str, Any]) -> None:
         """Progress of a load."""
         if progress.get("seconds") is not None:
-            # What took longest to arrive tells a begin that is too late.
+            # The report with the longest delay gives a start that is too late.
             begin, load = time.monotonic() - progress["seconds"], int(progress["load"])
             self._begins[load] = min(begin, self._begins.get(load, begin))
         self._report(progress)
 
     def over(self, run: RunLoads, look: LookAt | None) -> RunLoads:
-        """`run`, whose results say what the service did; null where there is nothing to look at."""
+        """`run`, with the samples of the service in its results; null if there are none."""
 
         def watched(settings: Settings) -> list[Mapping[str, Any]]:
             self._begins.clear()
@@ -69,7 +69,7 @@ class LoadWatch:
             due = time.monotonic()
             while not ended.is_set():
                 seen = look()
-                # Its end: on busy nodes a look takes seconds, and may begin before a load whose effect it sees.
+                # The end of the sample: on busy nodes it takes seconds, and may start before a load that it shows.
                 looks.append((time.monotonic(), seen))
                 due = max(due + self._every, time.monotonic())
                 ended.wait(due - time.monotonic())

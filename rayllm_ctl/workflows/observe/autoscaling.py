@@ -1,7 +1,7 @@
-"""Why autoscaling changed the number of replicas, between two looks at a service.
+"""The changes by the autoscaler between two observations of a service, with their causes.
 
-Serve's state has the new target and what brought it about; the load that the autoscaler saw is among Ray's metrics of
-the head, which are a minute old at most (ray/serve/_private/autoscaling_state.py of Ray 2.60).
+Serve's state has the new target and its trigger; the load that the autoscaler saw is among Ray's metrics of the head,
+which are at most a minute old (ray/serve/_private/autoscaling_state.py of Ray 2.60).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AutoscalingWatch:
         self._targets: dict[tuple[str, str, str], int] = {}
 
     def notes(self, snapshot: Snapshot) -> Iterator[Noted]:
-        """What autoscaling has done since the last look; nothing at the first."""
+        """The changes by the autoscaler since the last call; nothing on the first."""
         for ray_cluster, answer in snapshot.serve.items():
             for deployment in read_serve(answer).deployments:
                 if not deployment.autoscaled:
@@ -56,7 +56,7 @@ class AutoscalingWatch:
         return f"autoscaling: {change}: {', '.join(filter(None, parts))}"
 
     def _load(self, ray_cluster: str, application: str, deployment: str) -> float | None:
-        """The requests that Serve's autoscaler counted last, running and waiting; None where that cannot be read."""
+        """The last number of running and waiting requests of Serve's autoscaler; None if it cannot be read."""
         service = f"{kuberay.head_service(ray_cluster)}:metrics"
         path = f"/api/v1/namespaces/{self._namespace}/services/{service}/proxy/metrics"
         try:

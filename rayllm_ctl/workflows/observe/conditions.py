@@ -1,4 +1,4 @@
-"""Wait until a condition holds for a service that was applied before: ready, healthy, deleted, a number of replicas."""
+"""Wait until a condition holds for an existing service: ready, healthy, deleted, a number of replicas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rayllm_ctl.model.events import Noted, Observed
 from rayllm_ctl.model.kube.kuberay import ORIGIN_NAME, RAY_CLUSTER
 from rayllm_ctl.model.observed.external import Reach, format_external
 from rayllm_ctl.model.observed.health import Health, State
-from rayllm_ctl.workflows.observe.wait import Look, looks_at, stop_if_hopeless, stop_if_suspended, timed_out
+from rayllm_ctl.workflows.observe.wait import Look, looks_at, raise_if_terminal, stop_if_suspended, timed_out
 from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Condition:
-    """`holds`: whether a look shows it. `met` and `unmet` follow the name of the service in messages.
+    """`holds`: tests one observation. `met` and `unmet` follow the name of the service in messages.
 
-    replicas: how many are waited for, of the condition that is about replicas.
+    replicas: the wanted number, for the condition on replicas.
     """
 
     holds: Callable[[Health], bool]
@@ -44,12 +44,12 @@ class Met:
 
 
 def is_ready(health: Health) -> bool:
-    """Whether it serves and nothing is in progress: what `deploy` waits for."""
+    """It serves and nothing is in progress: the condition that `deploy` waits for."""
     return health.state is State.READY
 
 
 def is_healthy(health: Health) -> bool:
-    """Ready, and Serve itself says that all wanted replicas run, and every address outside the cluster can be used."""
+    """Ready, Serve itself reports that all wanted replicas run, and every external address can be used."""
     return (
         is_ready(health)
         and health.replicas_verified
@@ -64,7 +64,7 @@ DELETED = Condition(lambda health: health.state is State.NOT_FOUND, "is deleted"
 
 
 def replicas(count: int) -> Condition:
-    """At least `count` replicas serve, as Serve itself says; for 0: it is scaled to zero."""
+    """At least `count` replicas serve, as reported by Serve; for 0: it is scaled to zero."""
 
     def holds(health: Health) -> bool:
         if count == 0:
@@ -76,14 +76,14 @@ def replicas(count: int) -> Condition:
 
 
 def _verified(health: Health) -> int:
-    """Replicas that run; -1 where only worker pods could be counted."""
+    """Running replicas; -1 if only worker pods could be counted."""
     return health.replicas_running if health.replicas_verified else -1
 
 
 def wait_for(
     cluster: Cluster, name: str, namespace: str, condition: Condition, timeout: float
 ) -> Iterator[Observed | Noted | Met]:
-    """Look at service `name` until `condition` holds; the last event is Met. timeout: seconds.
+    """Observe service `name` until `condition` holds; the last event is Met. timeout: seconds.
 
     Raises UserError at once when waiting cannot help (a terminal cause, more replicas than it may have, it is being
     deleted), NotFoundError when there is no such service, WaitTimeoutError with the last state.
@@ -101,7 +101,7 @@ def wait_for(
                     yield Observed(last, seen.elapsed)
                     continue
                 if unknown:
-                    yield Noted(f"{unknown}: whether what rayllm-ctl applied of these for {name} is left is unknown")
+                    yield Noted(f"{unknown}: whether rayllm-ctl applied any of these for {name} is unknown")
             else:
                 _must_exist(cluster, name, namespace, seen.health, known=last is not None)
             last = seen.health
@@ -116,7 +116,7 @@ def wait_for(
 
 
 def _lacking(health: Health | None) -> Iterator[str]:
-    """What the causes do not say: what could not be read, and addresses that cannot be used."""
+    """Reasons besides the causes: objects that could not be read, and addresses that cannot be used."""
     if health is None:
         return
     yield from health.notes
@@ -124,8 +124,8 @@ def _lacking(health: Health | None) -> Iterator[str]:
 
 
 def _remains(cluster: Cluster, name: str, namespace: str, seen: Look) -> tuple[bool, str]:
-    """Whether anything of a deleted service is left: its object, pods, RayClusters, or what was applied with it; and
-    what is not known of that, empty if all is.
+    """Whether anything of a deleted service is left: its object, pods, RayClusters, or objects applied with it; and a
+    note on kinds that could not be read, empty if all were.
     """
     if seen.health.state is not State.NOT_FOUND:
         return True, ""
@@ -149,8 +149,8 @@ def _must_exist(cluster: Cluster, name: str, namespace: str, health: Health, *, 
 def _stop_if_impossible(name: str, namespace: str, condition: Condition, health: Health, elapsed: float) -> None:
     if condition is DELETED:
         return
-    stop_if_hopeless(name, namespace, health, elapsed)
-    # While something is in progress, it may be a change of the bounds.
+    raise_if_terminal(name, namespace, health, elapsed)
+    # Something in progress may be a change of the bounds.
     settled = health.state is State.READY and health.replicas_verified
     if condition.replicas is not None and settled and condition.replicas > health.replicas_max:
         raise UserError(

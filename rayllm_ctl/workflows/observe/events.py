@@ -1,4 +1,4 @@
-"""The Kubernetes events of a service: those so far, and new ones as they come."""
+"""The Kubernetes events of a service: past events, and new ones as they arrive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
 
 WAIT_SECONDS = 1.0
-"""In which an interruption is noticed while nothing happens."""
+"""Seconds within which an interruption is noticed while nothing happens."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class _Seen:
 
 
 def events_of(cluster: Cluster, name: str, namespace: str) -> list[ServiceEvent]:
-    """The events of service `name`, oldest first; those of a service that is gone as long as Kubernetes keeps them.
+    """The events of service `name`, oldest first; for a deleted service, those that Kubernetes still keeps.
 
-    Raises NotFoundError when there is neither the service nor an event of it, ClusterError when events cannot be read.
+    Raises NotFoundError if neither the service nor an event of it exists, ClusterError if events cannot be read.
     """
     with explained(cluster, namespace, RAY_SERVICE.rights_for("events")):
         seen = _look(cluster, name, namespace)
@@ -49,8 +49,8 @@ def events_of(cluster: Cluster, name: str, namespace: str) -> list[ServiceEvent]
 
 
 def follow_events(cluster: Cluster, name: str, namespace: str) -> Iterator[list[ServiceEvent]]:
-    """The events so far, then new ones, and those that were repeated, as they come; without end. Raises as above."""
-    # Asked beforehand: a watch that is denied after a list that was not is tried again for a while.
+    """Past events, then new and repeated ones as they arrive, without end. Raises as `events_of`."""
+    # Checked first: a watch that is denied after a permitted list is retried for a while.
     require_rights(cluster, namespace, RAY_SERVICE.rights_for("follow-events").needed)
     with explained(cluster, namespace, RAY_SERVICE.rights_for("events")):
         seen = _look(cluster, name, namespace)
@@ -112,7 +112,7 @@ def _concerns(seen: _Seen, item: Object) -> bool:
 
 
 def _claims(snapshot: Snapshot) -> frozenset[str]:
-    """The claims that the service's pods mount, or are to mount."""
+    """The claims that the service's pods mount or will mount."""
     return frozenset(
         claim
         for item in snapshot.of_kind("RayService", kuberay.RAY_CLUSTER, "Pod")

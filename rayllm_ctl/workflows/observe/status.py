@@ -1,4 +1,4 @@
-"""How services are: one, all of a namespace or of all namespaces, or one in a recorded bundle."""
+"""The health of services: one, all of a namespace or of all namespaces, or one in a recorded bundle."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 HEALTHY_STATES = frozenset({State.READY, State.PROGRESSING, State.SUSPENDED, State.DELETING})
-"""States in which nothing calls for a user's attention."""
+"""States that do not require a user's attention."""
 
 
 @dataclass(frozen=True)
 class ServiceRow:
-    """A service and how it is. `kind`: of its object."""
+    """A service and its health. `kind`: of its object."""
 
     name: str
     namespace: str
@@ -32,7 +32,7 @@ class ServiceRow:
 
 
 def one_service(cluster: Cluster, name: str, namespace: str) -> ServiceRow:
-    """The health of one service; state NotFound where there is none."""
+    """The health of one service; state NotFound if there is none."""
     with explained(cluster, namespace, RAY_SERVICE.rights_for("status")):
         kind, item = find_service(cluster, name, namespace)
     with explained(cluster, namespace, kind.rights_for("status")):
@@ -41,13 +41,13 @@ def one_service(cluster: Cluster, name: str, namespace: str) -> ServiceRow:
 
 
 def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
-    """The health of every service of a namespace, or of all (None), as far as their objects tell.
+    """The health of every service of a namespace, or of all (None), based on their objects.
 
-    Serve is not asked: what a service's status says of its applications may be some seconds old.
+    Serve is not asked: the state of applications in a service's status may be some seconds old.
     """
     return [
-        ServiceRow(name, where, kind.diagnose(snapshot, name, where), kind.name)
-        for kind, name, where, snapshot in collect_all(cluster, tuple(WORKLOADS.values()), namespace)
+        ServiceRow(name, service_namespace, kind.diagnose(snapshot, name, service_namespace), kind.name)
+        for kind, name, service_namespace, snapshot in collect_all(cluster, tuple(WORKLOADS.values()), namespace)
     ]
 
 
@@ -55,6 +55,6 @@ def from_bundle(path: Path, name: str, namespace: str | None) -> ServiceRow:
     """The health of a service as a recorded bundle shows it. namespace None: the one that the bundle names."""
     with open_bundle(path) as folder:
         snapshot = read_bundle(folder)
-        where = namespace or namespace_of(folder) or "default"
-    kind = kind_in(snapshot, name, where)
-    return ServiceRow(name, where, kind.diagnose(snapshot, name, where), kind.name)
+        of_bundle = namespace or namespace_of(folder) or "default"
+    kind = kind_in(snapshot, name, of_bundle)
+    return ServiceRow(name, of_bundle, kind.diagnose(snapshot, name, of_bundle), kind.name)

@@ -1,4 +1,4 @@
-"""The load of a service's replicas: once, or again and again."""
+"""The load of a service's replicas: once, or repeatedly."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 MOST_BETWEEN = 2.0
-"""Seconds between two readings of what Ray reports, at most."""
+"""Maximum seconds between two readings of Ray's reports."""
 
 PATIENCE = 2.0
-"""Report intervals after which the rate of every replica is known that has run all the time."""
+"""Report intervals after which the rate of every replica that ran throughout is known."""
 
 
 def load_once(
     cluster: Cluster, name: str, namespace: str, interval: float, notify: Callable[[str], None]
 ) -> ServiceLoad:
-    """The load of a service, after as many readings as rates need. interval: seconds between two.
+    """The load of a service, after the readings that rates need. interval: seconds between two.
 
-    notify: takes a line where that takes longer. Raises UserError where the service or its Serve cannot be read.
+    notify: called with a line if that takes longer. Raises UserError if the service or its Serve cannot be read.
     """
     service = _Service(cluster, name, namespace, interval)
     load = service.read()
     if service.meter.rates_missing and service.report_interval:
-        notify(f"waiting for the next report of Ray, which comes every {service.report_interval:g} s")
+        notify(f"waiting for the next report of Ray, which is sent every {service.report_interval:g} s")
     end = time.monotonic() + PATIENCE * service.report_interval
     while service.meter.rates_missing:
         time.sleep(service.pause)
@@ -50,8 +50,8 @@ def load_once(
 def follow_load(cluster: Cluster, name: str, namespace: str, interval: float) -> Iterator[ServiceLoad]:
     """The load of a service now and every `interval` seconds, until the caller stops.
 
-    Replicas are None while something fails that may pass, with the reason among the problems. Raises UserError where
-    the first reading fails, the service is deleted, or a right is missing.
+    Replicas are None during a temporary failure, with the reason among the problems. Raises UserError if the first
+    reading fails, the service is deleted, or a right is missing.
     """
     service = _Service(cluster, name, namespace, interval)
     due = time.monotonic()
@@ -67,8 +67,8 @@ def follow_load(cluster: Cluster, name: str, namespace: str, interval: float) ->
 
 
 class _Service:
-    """A service that is read again and again. report_interval: seconds between two reports of Ray; 0 where engines are
-    asked themselves. pause: seconds between two readings, so short that no report is missed."""
+    """A service that is read repeatedly. report_interval: seconds between two reports of Ray; 0 if engines are asked
+    directly. pause: seconds between two readings, short enough that no report is missed."""
 
     def __init__(self, cluster: Cluster, name: str, namespace: str, interval: float) -> None:
         self.meter = LoadMeter()
@@ -90,10 +90,10 @@ class _Service:
         if look.report_interval is not None:
             self.report_interval = look.report_interval
             self.pause = min(self._interval, MOST_BETWEEN, look.report_interval / 2)
-        return self.meter.load(look, time.monotonic())  # the metrics came last
+        return self.meter.load(look, time.monotonic())  # metrics were read last
 
     def read_again(self) -> ServiceLoad:
-        """The same, where a failure that may pass is only a problem."""
+        """As `read`, but a temporary failure is only a problem."""
         try:
             return self.read()
         except (UnreachableError, ServerFailingError) as error:

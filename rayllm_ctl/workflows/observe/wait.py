@@ -1,6 +1,6 @@
-"""Wait for a service, or follow it: look when something changes, and at least every few seconds.
+"""Wait for a service, or follow it: observe it on every change, and at least every few seconds.
 
-Kubernetes objects announce their changes by watch; Serve's own state can only be asked for, hence the regular look.
+Kubernetes objects report changes by watch; Serve's own state has to be polled.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 START_SECONDS = 600.0
-"""How long to wait where no plan says how long a start takes."""
+"""How long to wait if no plan predicts the start-up time."""
 
 LOOK_EVERY = 3.0
-"""Seconds between two looks when nothing changes: Serve's state has no watch."""
+"""Seconds between two observations when nothing changes: Serve's state has no watch."""
 
 SETTLE = 0.2
-"""Most seconds to pause between two looks at changes while they continue. The first of a burst is looked at at once."""
+"""Maximum seconds between two observations during a burst of changes. The first change is observed at once."""
 
 SETTLE_SHARE = 3.0
-"""The pause after a look at a change, as a multiple of how long the look took: lasting changes take a quarter of a
-core at most, and a look that is cheap is soon followed by the next."""
+"""The pause after an observation, as a multiple of its duration: continuous changes take at most a quarter of a core,
+and a cheap observation is soon followed by the next."""
 
 OUTAGE = 60.0
-"""Seconds for which an API server that does not answer, or fails, does not end a wait: it may be restarting."""
+"""Seconds of API server failures after which a wait ends: it may be restarting."""
 
 OLD_EVIDENCE_GRACE = 15.0
-"""Seconds for which evidence from before the wait does not end it: the cause may have been removed and deploy run
-again, and Kubernetes and Ray need some seconds to try once more."""
+"""Seconds during which evidence from before the wait is ignored: the cause may have been fixed and deploy run again,
+and Kubernetes and Ray need some seconds to retry."""
 
 _EXPLAINED = frozenset({State.READY, State.NOT_FOUND})
-"""States for which the watched objects are explanation enough. Others have causes, which events and logs tell."""
+"""States that the watched objects explain. Others have causes, which events and logs explain."""
 
 _STOP_POLL = 0.25
-"""Seconds in which a stop is noticed."""
+"""Seconds within which a stop is noticed."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a service, `elapsed` seconds after the first."""
+    """One observation of a service, `elapsed` seconds after the first."""
 
     snapshot: Snapshot
     health: Health
@@ -78,10 +78,10 @@ def follow(
     *,
     stop: Stop | None = None,
 ) -> Iterator[Observed | Noted]:
-    """A look now and at every change after it, until the caller stops or `timeout` seconds have passed.
+    """Observe a service now and on every change, until the caller stops or `timeout` seconds have passed.
 
-    What autoscaling does is noted, with the reason.
-    While the API server does not answer the trouble is noted once; after OUTAGE seconds of it the error is raised.
+    Changes by the autoscaler are noted, with the reason.
+    If the API server does not answer, the error is noted once, and raised after OUTAGE seconds.
     `stop` ends it from another thread.
     """
     with explained(cluster, namespace, RAY_SERVICE.rights_for("follow")):
@@ -119,7 +119,7 @@ def wait_ready(
         if last.state is State.READY:
             yield Ready(name, namespace, seen.elapsed, last)
             return
-        stop_if_hopeless(name, namespace, last, seen.elapsed)
+        raise_if_terminal(name, namespace, last, seen.elapsed)
         stop_if_suspended(name, namespace, seen.snapshot, last)
     if stop is not None and stop.is_set():
         return
@@ -129,9 +129,9 @@ def wait_ready(
 def timed_out(
     what: str, name: str, namespace: str, last: Health | None, timeout: float, *more: str
 ) -> WaitTimeoutError:
-    """The error for a wait of `timeout` seconds. what: what is not so yet; last: the last look, None without one.
+    """The error for a wait of `timeout` seconds. what: the unmet condition; last: the last observation, if any.
 
-    more: reasons beside the causes.
+    more: reasons besides the causes.
     """
     reasons = "\n".join((*(f"{cause.object}: {cause.message}" for cause in last.causes), *more)) if last else ""
     state = f"{last.state}: {last.message}" if last else "not seen"
@@ -145,7 +145,7 @@ def looks_at(
     cluster: Cluster, kind: WorkloadKind | None, name: str, namespace: str, timeout: float | None, stop: Stop | None,
     around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
 ) -> Iterator[Look | Noted]:  # fmt: skip
-    """The looks at a service. kind None: that of the object of its name, looked for until there is one. around: see
+    """The observations of a service. kind None: the kind of the object of its name, once there is one. around: see
     Collector.
     """
     begin = time.monotonic()
@@ -158,7 +158,7 @@ def looks_at(
             collector = Collector(
                 cluster, found, name, namespace, following=True, watch=changes, around=around, known=item
             )
-            around = {}  # too old for another one
+            around = {}  # too old to be reused
         found = collector.kind
         snapshot = collector.refresh() if changed else None
         health = found.diagnose(snapshot, name, namespace) if snapshot else None
@@ -200,7 +200,7 @@ def repeat(
             if left <= 0:
                 return
             now = time.monotonic()
-            # Only a look at a change can be one in a burst.
+            # Only an observation of a change can be part of a burst.
             earliest = now + min(SETTLE, SETTLE_SHARE * (now - looked)) if changed else 0.0
             changed = _pause(changes, left, earliest, stop)
             if stop is not None and stop.is_set():
@@ -208,20 +208,20 @@ def repeat(
 
 
 def _pause(changes: Watch, seconds: float, earliest: float, stop: Stop | None) -> bool:
-    """Until something changes or a stop, at most `seconds`; but after a change not before `earliest`. Whether something
+    """Wait for a change or a stop, at most `seconds`, and after a change until `earliest`. Returns whether something
     changed."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
         if changes.wait(left if stop is None else min(left, _STOP_POLL)):
             time.sleep(max(0.0, earliest - time.monotonic()))
-            # Before the look: what changes during it is a reason for the next one.
+            # Cleared before reading: a change during the read triggers the next one.
             changes.drain()
             return True
     return False
 
 
 def _still_ours(kind: WorkloadKind, applied: dict[str, Any], snapshot: Snapshot) -> None:
-    """Raise an error if the service is no longer the one that was applied, or no longer as it was applied."""
+    """Raise an error if the service was replaced or changed since it was applied."""
     name, namespace = applied["metadata"]["name"], applied["metadata"]["namespace"]
     what = f"{kind.name.lower()}/{name}"
     live = snapshot.find(kind.name, name)
@@ -240,12 +240,12 @@ def _still_ours(kind: WorkloadKind, applied: dict[str, Any], snapshot: Snapshot)
             "\n".join([f"{what} was changed by another client while deploy was waiting for it:", *changed]),
             hint=(
                 f"rayllm-ctl status {name} -n {namespace}",
-                "run the command again to apply your settings over these",
+                "run the command again to apply your settings",
             ),
         )
 
 
-def stop_if_hopeless(name: str, namespace: str, health: Health, elapsed: float) -> None:
+def raise_if_terminal(name: str, namespace: str, health: Health, elapsed: float) -> None:
     """Raise UserError if a terminal cause says that the service cannot become ready. elapsed: seconds of the wait."""
     for cause in health.causes:
         if cause.terminal and not is_old_evidence(cause, health.observed_at, elapsed):
@@ -267,7 +267,7 @@ def stop_if_suspended(name: str, namespace: str, snapshot: Snapshot, health: Hea
 
 
 def is_old_evidence(cause: Cause, observed_at: datetime | None, elapsed: float) -> bool:
-    """Whether a cause is from before a wait that began `elapsed` seconds before `observed_at`, and may yet pass."""
+    """Whether a cause is from before a wait that began `elapsed` seconds before `observed_at`, and may be temporary."""
     if elapsed >= OLD_EVIDENCE_GRACE or cause.since is None or observed_at is None:
         return False
     return (observed_at - cause.since).total_seconds() > elapsed + 1.0  # Kubernetes' times are whole seconds

@@ -1,4 +1,4 @@
-"""What the catalog knows, for people and machines: models and GPUs, listed or one of them in full."""
+"""Models and GPUs of the catalog, as a list or one in full."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from rayllm_ctl.catalog.models import CatalogModel
 
 
-def list_models(part: str = "") -> list[ModelSummary]:
-    """The models whose name or architecture holds `part`, in any case; all of them if it is empty."""
-    wanted = part.lower()
-    found = []
+def list_models(text: str = "") -> list[ModelSummary]:
+    """The models whose name or architecture contains `text`, case-insensitively; all if it is empty."""
+    wanted = text.lower()
+    summaries = []
     for model in models.models():
         facts = _facts(model)
         if wanted in model.id.lower() or wanted in facts.architecture.lower():
-            found.append(_summary(model, facts))
-    return found
+            summaries.append(_summary(model, facts))
+    return summaries
 
 
 def show_model(name: str) -> ModelDetails | None:
-    """The model of that name, in any case; None if there is none."""
+    """The model of that name, case-insensitively; None if there is none."""
     model = models.find_model(name)
     if model is None:
         return None
@@ -51,22 +51,22 @@ def show_model(name: str) -> ModelDetails | None:
 
 
 def unknown_model(name: str) -> UsageError:
-    """The error for a name, or a part of one, that no model has."""
+    """The error for a name, or part of a name, that matches no model."""
     near = models.nearest_models(name)
-    meant = f"did you mean {' or '.join(near)}?" if near else "`rayllm-ctl models` lists all that are known"
+    meant = f"did you mean {' or '.join(near)}?" if near else "`rayllm-ctl models` lists all known models"
     hint = (meant, "plan and deploy take any model of the hub, and the config.json of any other")
     return UsageError(f"the catalog has no model {name!r}", hint=hint)
 
 
-def list_gpus(part: str = "", prices: Path | None = None) -> list[GPU]:
-    """The GPUs whose name, alias or architecture holds `part`, in any case."""
-    wanted = part.lower()
+def list_gpus(text: str = "", prices: Path | None = None) -> list[GPU]:
+    """The GPUs whose name, alias or architecture contains `text`, case-insensitively."""
+    wanted = text.lower()
     known = gpus.load_gpus(read_prices(prices)).values()
     return [gpu for gpu in known if any(wanted in word.lower() for word in (gpu.name, gpu.architecture, *gpu.aliases))]
 
 
 def show_gpu(name: str, prices: Path | None = None) -> GPU:
-    """The GPU that a user calls `name`. UsageError, with the nearest names, if there is none."""
+    """The GPU with the name or alias `name`. UsageError, with the nearest names, if there is none."""
     return gpus.find_gpu(name, read_prices(prices))
 
 
@@ -80,7 +80,7 @@ def is_gpu(name: str) -> bool:
 
 
 _FACTS: dict[str, ModelFacts] = {}
-"""What was read of the catalog, which does not change while a command runs. Several names share a config."""
+"""Cache of the catalog, which does not change while a command runs. Several names share a config."""
 
 
 def _facts(model: CatalogModel) -> ModelFacts:

@@ -23,7 +23,7 @@ def plan_figures(plan: Plan) -> dict[str, Any]:
         figures |= _one_model(parts[0])
     prices = [one.cost.per_hour.typical for one in parts if one.cost is not None and one.cost.known]
     if prices and len(prices) == len(parts):
-        figures["usdPerHour"] = f"{sum(prices):.2f}"
+        figures["usdPerHour"] = round(sum(prices), 2)
     return figures
 
 

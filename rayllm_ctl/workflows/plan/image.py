@@ -1,4 +1,4 @@
-"""A Dockerfile for an image with all that the gateway and the Transformers engine need."""
+"""Dockerfiles: of an image with all that the gateway and the Transformers engine need, and of the controller."""
 
 from __future__ import annotations
 
@@ -16,20 +16,54 @@ from rayllm_ctl.model.text.patterns import IMAGE
 from rayllm_ctl.render.servingcode import batch_files, digest, files, requirements
 
 _END = "END_OF_FILE"
+_PYTHON = "python:3.12-slim"
+_NOBODY = 65532
+"""User and group of the controller, as of images without a shell: nothing on a node belongs to it."""
 
 
 def image_recipe(engine: Engine) -> str:
-    """The Dockerfile, which needs no other file.
+    """The Dockerfile, which does not need other files.
 
-    engine: its image is the one to build on, or its versions name Ray's public image. UsageError if there is none.
+    engine: its image is the base image, or its versions select Ray's public image. UsageError if there is none.
     """
-    if engine.image is not None and not IMAGE.fullmatch(engine.image):
-        raise UsageError("--image: not a valid image reference, such as rayproject/ray-llm:2.60.0-py312-cu130")
+    _check_reference(engine.image, "rayproject/ray-llm:2.60.0-py312-cu130")
     runtime = resolve_release(engine)
     if runtime.image is None:
         raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, the image to build on")
     require_release((("the gateway", INGRESS), ("the Transformers engine", TRANSFORMERS)), runtime, engine)
     return "\n".join(_lines(runtime.image)) + "\n"
+
+
+def controller_recipe(base: str | None) -> str:
+    """The Dockerfile of the controller, which needs the wheel of this version in the build context.
+
+    base: an image with Python to build on; None: the public one. UsageError if it is not a reference.
+    """
+    _check_reference(base, _PYTHON)
+    built = f"REGISTRY/rayllm-controller:{__version__}"
+    wheel = f"rayllm_ctl-{__version__}-py3-none-any.whl"
+    lines = (
+        f"# The controller of rayllm-ctl {__version__}. In a checkout of this version, with Docker 23 or Podman 5:",
+        "#   pip wheel --no-deps --wheel-dir dist .",
+        f"#   rayllm-ctl image recipe --controller | docker build -t {built} -f - dist",
+        f"FROM {base or _PYTHON} AS build",
+        f"COPY {wheel} /tmp/",
+        "RUN python3 -m venv --without-pip /opt/rayllm \\",
+        f" && python3 -m pip --python /opt/rayllm/bin/python install --no-cache-dir /tmp/{wheel} \\",
+        " && /opt/rayllm/bin/rayllm-ctl --help > /dev/null",
+        f"FROM {base or _PYTHON}",
+        "COPY --from=build /opt/rayllm /opt/rayllm",
+        "ENV PATH=/opt/rayllm/bin:$PATH PYTHONDONTWRITEBYTECODE=1",
+        f"USER {_NOBODY}:{_NOBODY}",
+        'ENTRYPOINT ["rayllm-ctl"]',
+        'CMD ["controller", "--all-namespaces"]',
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _check_reference(image: str | None, example: str) -> None:
+    if image is not None and not IMAGE.fullmatch(image):
+        raise UsageError(f"--image: not a valid image reference, such as {example}")
 
 
 def _lines(base: str) -> Iterator[str]:
@@ -40,11 +74,11 @@ def _lines(base: str) -> Iterator[str]:
     yield "USER root"
     yield f"RUN python3 -m pip install --no-cache-dir {shlex.join([*requirements(), *requirements('gpu')])}"
     for name, text in {**batch_files(), **files()}.items():
-        # Quoted, so that nothing in the text is expanded.
+        # Quoted, so that the shell expands nothing in the text.
         yield f'COPY <<"{_END}" {SERVING_PATH}/{name}'
         yield from text.splitlines()
         yield _END
-    # On the path of this Python whatever PYTHONPATH is in the pods.
+    # On the path of this Python regardless of PYTHONPATH in the pods.
     yield "RUN site=$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))') \\"
     yield f' && echo {SERVING_PATH} > "$site/rayllm.pth" \\'
     yield f" && chmod -R a+rX {SERVING_PATH} \\"

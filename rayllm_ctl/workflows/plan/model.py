@@ -46,11 +46,11 @@ def make_plan(
 ) -> Plan:
     """The plan of `service`.
 
-    explain: with all candidates and formulas. hand_sized: the number of replicas is the user's, not to be changed for
-    the load; None: it is if it differs from the default.
+    explain: with all candidates and formulas. hand_sized: keep the user's number of replicas regardless of the load;
+    None: if it differs from the default.
 
-    Raises UsageError for a GPU, version or file that does not exist, and UserError where the model cannot be looked up.
-    A model that does not fit or contradicts itself is not an error but the verdict of the plan.
+    Raises UsageError for a GPU, version or file that does not exist, and UserError if the model cannot be looked up.
+    A model that does not fit or contradicts itself is not an error but a verdict of the plan.
     """
     if service.applications:
         from rayllm_ctl.workflows.plan.own_applications import read_application_code, with_applications
@@ -75,8 +75,11 @@ def _plan_models(
         model_configs(facts.model_config, tuple(alone)) if service.models else dict.fromkeys(alone, facts.model_config)
     )
     plans = {
-        name: warned(one, plan_one(one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized))
-        for name, one in alone.items()
+        name: warned(
+            service_of_one,
+            plan_one(service_of_one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized),
+        )
+        for name, service_of_one in alone.items()
     }
     if service.models:
         return joint_plan(plans, service, runtime)
@@ -85,14 +88,14 @@ def _plan_models(
 
 
 def model_configs(folder: Path | None, names: Sequence[str]) -> dict[str, Path | None]:
-    """The configuration of each of several models, as far as `folder` has one."""
-    found = {name: folder / name if folder is not None and (folder / name).is_dir() else None for name in names}
-    if folder is not None and not any(found.values()):
+    """The configurations of several models that `folder` contains."""
+    folders = {name: folder / name if folder is not None and (folder / name).is_dir() else None for name in names}
+    if folder is not None and not any(folders.values()):
         raise UsageError(
             f"{folder}: has no folder of any of the models ({', '.join(names)})",
             hint=f"--model-config {folder} reads {folder / names[0] / 'config.json'}",
         )
-    return found
+    return folders
 
 
 def plan_one(
@@ -115,10 +118,10 @@ def plan_one(
 
 
 def _plan_cpu(service: LLMService, version: EngineFacts, facts: FactSources) -> Plan:
-    found = _find_for_cpu(service, facts)
-    if found is None:
+    facts_of_model = _find_for_cpu(service, facts)
+    if facts_of_model is None:
         return plan_cpu(service, version, None, UNSEEN)
-    return plan_cpu(service, version, found.facts, found.source, found.warnings)
+    return plan_cpu(service, version, facts_of_model.facts, facts_of_model.source, facts_of_model.warnings)
 
 
 def _plan_gpu(
@@ -138,22 +141,22 @@ def gpu_request(
     facts: FactSources,
     hand_sized: bool,
 ) -> Request:
-    """What the planner is asked about a model of vLLM on GPUs. Arguments and errors are those of make_plan."""
-    found = _find(service, facts)
+    """The planner's request for a model of vLLM on GPUs. Arguments and errors are those of make_plan."""
+    facts_of_model = _find(service, facts)
     draft, caveats = _find_draft(service, facts)
     catalog = _gpus(facts)
     return Request(
         service=service,
-        facts=found.facts,
-        source=found.source,
+        facts=facts_of_model.facts,
+        source=facts_of_model.source,
         engine=version,
         gpus=_wanted(service, catalog),
         catalog=tuple(catalog.values()),
-        checkpoint_bytes=found.exact_bytes,
+        checkpoint_bytes=facts_of_model.exact_bytes,
         download=service.model.path is None,
         newest=engine(engine_versions()[-1]),
         hand_sized=hand_sized,
-        notes=(*found.warnings, *((version.note,) if version.note else ())),
+        notes=(*facts_of_model.warnings, *((version.note,) if version.note else ())),
         draft=draft,
         caveats=caveats,
         calibrations=_calibrations(service),
@@ -167,22 +170,22 @@ def _plan_transformers(
     explain: bool,
 ) -> Plan:
     on_cpu = service.accelerator.kind == "cpu"
-    found = (_find_for_cpu if on_cpu else _find)(service, facts)
-    if found is None:
+    facts_of_model = (_find_for_cpu if on_cpu else _find)(service, facts)
+    if facts_of_model is None:
         from rayllm_ctl.planner.transformers.cpu import plan_unseen_cpu
 
         return plan_unseen_cpu(service, UNSEEN)
     catalog = {} if on_cpu else _gpus(facts)
     request = Request(
         service=service,
-        facts=found.facts,
-        source=found.source,
+        facts=facts_of_model.facts,
+        source=facts_of_model.source,
         engine=version,
         gpus=() if on_cpu else _wanted(service, catalog),
         catalog=tuple(catalog.values()),
-        checkpoint_bytes=found.exact_bytes,
+        checkpoint_bytes=facts_of_model.exact_bytes,
         download=service.model.path is None,
-        notes=found.warnings,
+        notes=facts_of_model.warnings,
     )
     if on_cpu:
         from rayllm_ctl.planner.transformers.cpu import plan_transformers_cpu
@@ -199,22 +202,22 @@ def _find(service: LLMService, facts: FactSources) -> FoundModel:
 
 
 def _find_draft(service: LLMService, facts: FactSources) -> tuple[Draft | None, tuple[Reason, ...]]:
-    """The draft model that the engine arguments name, or why it cannot be counted; neither where none is named."""
+    """The draft model that the engine arguments name, or why it cannot be counted; neither if none is named."""
     named = speculation(service.engine.args)
     if not named.model:
         return None, ()
     uncounted = f"the draft model {named.model} is not counted"
     if named.kind is None:
-        return None, (Reason("draft-model-not-counted", f"{uncounted}: its method is not known here"),)
+        return None, (Reason("draft-model-not-counted", f"{uncounted}: its method is unknown to the planner"),)
     try:
-        found = _find(replace(service, model=Model(named.model)), replace(facts, model_config=None))
+        draft = _find(replace(service, model=Model(named.model)), replace(facts, model_config=None))
     except UserError as error:
         return None, (Reason("draft-model-not-counted", f"{uncounted}: {error.message}"),)
-    return Draft(found.facts, named.kind), ()
+    return Draft(draft.facts, named.kind), ()
 
 
 def _find_for_cpu(service: LLMService, facts: FactSources) -> FoundModel | None:
-    """The model's facts, or None where it lies in a folder that only the pod sees and nobody else knows its name."""
+    """The model's facts, or None if it is in a folder that only the pod sees and its name is not known elsewhere."""
     if service.model.path is None or facts.model_config is not None or Path(service.model.path).is_dir():
         return _find(service, facts)
     try:

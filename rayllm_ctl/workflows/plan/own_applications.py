@@ -20,34 +20,40 @@ from rayllm_ctl.serveconfig.sizing import groups
 from rayllm_ctl.workflows.plan.user_code import code_volume, with_code
 
 WORKERS = {"rayllm.io/workers": "applications"}
-"""The label of the Ray nodes that are for the applications: models have nodes of their own."""
+"""The label of the Ray nodes for the applications: models have their own nodes."""
 
 
 def read_application_code(service: LLMService) -> tuple[LLMService, CodeVolume | None]:
     """`service` with the code of its applications on the Python path, and that code."""
-    folders = dict.fromkeys(Path(one.code) for one in service.applications if one.code is not None)
+    folders = dict.fromkeys(
+        Path(application.code) for application in service.applications if application.code is not None
+    )
     code = code_volume(service.name, *folders)
     return with_code(service, code), code
 
 
 def with_applications(plan: Plan, service: LLMService, code: CodeVolume | None) -> Plan:
-    """`plan` with the applications of `service` and their workers, where it runs.
+    """`plan` with the applications of `service` and their workers, if it runs.
 
-    Raises UsageError with everything that Ray rejects of an application.
+    Raises UsageError with all options of applications that Ray rejects.
     """
-    given = tuple(map(_application, service.applications))
-    config = {"applications": list(map(_in_rays_form, given))}
+    specified = tuple(map(_application, service.applications))
+    config = {"applications": list(map(_in_rays_form, specified))}
     notes = check_applications(config, _place)
     deployment = plan.deployment
     if deployment is None:
         return plan
-    applications = tuple(replace(one, deployments=tuple(map(_placed, one.deployments))) for one in given)
+    applications = tuple(
+        replace(application, deployments=tuple(map(_placed, application.deployments))) for application in specified
+    )
     catalog = gpus.load_gpus()
-    found = groups({"applications": [_in_rays_form(one) for one in applications]}, gpus_per_node(catalog))
-    # What the spec says of the type of GPUs and of the size of workers is said of the models'.
+    worker_groups = groups(
+        {"applications": [_in_rays_form(application) for application in applications]}, gpus_per_node(catalog)
+    )
+    # The GPU type and worker size of the spec apply to the workers of the models.
     asked = replace(service, accelerator=Accelerator(service.accelerator.kind), resources=Resources())
     workers = application_workers(
-        asked, found, catalog, deployment.proxies, longest_shutdown(map(_in_rays_form, applications))
+        asked, worker_groups, catalog, deployment.proxies, longest_shutdown(map(_in_rays_form, applications))
     )
     taken = {group.name for group in deployment.worker_groups} & {group.name for group in workers}
     if taken:
@@ -62,27 +68,34 @@ def with_applications(plan: Plan, service: LLMService, code: CodeVolume | None) 
             code=code,
             worker_groups=(*deployment.worker_groups, *workers),
         ),
-        notes=(*plan.notes, *notes, *unknown_types(found, catalog), *explained(found, workers)),
+        notes=(*plan.notes, *notes, *unknown_types(worker_groups, catalog), *explained(worker_groups, workers)),
     )
 
 
-def _application(one: Any) -> OtherApplication:
-    return OtherApplication(one.name, one.route, one.import_path, one.args, one.runtime_env, one.deployments)
+def _application(application: Any) -> OtherApplication:
+    return OtherApplication(
+        application.name,
+        application.route,
+        application.import_path,
+        application.args,
+        application.runtime_env,
+        application.deployments,
+    )
 
 
-def _in_rays_form(one: OtherApplication) -> dict[str, Any]:
+def _in_rays_form(application: OtherApplication) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "route_prefix": one.route_prefix,
-        "import_path": one.import_path,
-        "args": dict(one.args),
-        "runtime_env": dict(one.runtime_env),
-        "deployments": [dict(deployment) for deployment in one.deployments],
+        "name": application.name,
+        "route_prefix": application.route_prefix,
+        "import_path": application.import_path,
+        "args": dict(application.args),
+        "runtime_env": dict(application.runtime_env),
+        "deployments": [dict(deployment) for deployment in application.deployments],
     }
 
 
 def _placed(deployment: Any) -> dict[str, Any]:
-    """The options of a deployment with the label of its workers, unless they name workers themselves."""
+    """The options of a deployment with the label of its workers, unless they already select workers."""
     options, bundles = deployment.get("ray_actor_options") or {}, "placement_group_bundle_label_selector"
     if options.get("label_selector") or deployment.get(bundles):
         return dict(deployment)
@@ -94,5 +107,5 @@ def _placed(deployment: Any) -> dict[str, Any]:
 def _place(problem: Problem) -> str:
     """A problem of a Serve configuration with the field of the spec."""
     place, rest = problem.path[:2], problem.path[2:]
-    named = tuple(camel(part) if position == 0 else part for position, part in enumerate(map(str, rest[:1])))
+    named = tuple(camel(key) if position == 0 else key for position, key in enumerate(map(str, rest[:1])))
     return str(replace(problem, path=("spec", *place, *named, *rest[1:])))

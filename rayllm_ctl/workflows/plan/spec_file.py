@@ -1,4 +1,4 @@
-"""A spec file to start from: what the user said, what the planner decided, and what each field means."""
+"""A spec file to start from: the user's and the planned values, with comments on each field."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rayllm_ctl.workflows.plan.verdict import require_runnable
 
 
 def spec_file(service: LLMService, facts: FactSources) -> tuple[str, Plan]:
-    """The text of the spec file of `service`, and the plan whose values it has.
+    """The text of the spec file of `service`, and the plan with its values.
 
-    Raises UserError where the service cannot run as it is stated, with what would; see workflows.plan for the rest.
+    Raises UserError if the service cannot run as specified, with alternatives; otherwise as make_plan.
     """
     plan = make_plan(service, facts)
     require_runnable(plan, accept_risk=True, outcome="nothing was written")
-    header = "Fields marked as planned were decided by the planner; without them they are decided again each time."
+    header = "The planner chose the fields marked as planned; without them it chooses again each time."
     return commented(pinned(service, plan), service, header), plan

@@ -1,4 +1,4 @@
-"""Whether a plan may be deployed."""
+"""Check of a plan's verdict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rayllm_ctl.model.plan.plan import Plan
 
 
 def require_runnable(plan: Plan, *, accept_risk: bool, outcome: str = "nothing was applied") -> None:
-    """Raise UserError unless the plan may be deployed. outcome: what that means, for the message."""
+    """Raise UserError unless the plan may be deployed. outcome: the consequence, for the message."""
     if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):
         return
     message = "\n".join(reason.message for reason in plan.reasons) or f"the plan for {plan.model} is {plan.verdict}"

@@ -1,4 +1,4 @@
-"""What `render` and `deploy` say of a plan as well: where facts are from, how a GPU's name is read, a missing token."""
+"""Additional notes of `render` and `deploy` on a plan: the source of facts, a GPU's name, a missing token."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.service import LLMService
 
 UNSEEN = "unknown (the folder is only visible in the pod)"
-"""The source of the facts of a model of which only the pods have the files."""
+"""The source of the facts of a model whose files only the pods have."""
 
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH")
 """Environment variables with a token for the hub, or the path of one."""
 
 
 def warned(service: LLMService, plan: Plan, *, needs_token: bool = True) -> Plan:
-    """`plan` with what is to be said before it is deployed. needs_token: False where the pods have a token for the hub
-    by other means than those of the spec, or need none."""
+    """`plan` with the notes to show before it is deployed. needs_token: False if the pods have a token for the hub from
+    elsewhere than the spec, or do not need one."""
     return replace(plan, warnings=tuple(_warnings(service, plan.facts_source, needs_token)))
 
 
@@ -37,7 +37,7 @@ def _warnings(service: LLMService, source: str, needs_token: bool) -> Iterator[s
 
 
 def _has_token(service: LLMService) -> bool:
-    """Whether the pods may have a token for the hub; what a Secret of many variables holds is not known."""
+    """Whether the pods may have a token for the hub; the variables of a whole Secret are unknown."""
     worker = service.pods.worker
-    named = any(one.name in TOKEN_VARIABLES for one in worker.env)
+    named = any(variable.name in TOKEN_VARIABLES for variable in worker.env)
     return service.model.token_secret is not None or named or bool(worker.env_from)

@@ -35,9 +35,9 @@ from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 @dataclass(frozen=True)
 class BatchRendering:
-    """The manifests of a batch job, its plan, and what to know of them.
+    """The manifests of a batch job, its plan, and notes.
 
-    token: whether Ray asks for one.
+    token: whether Ray requires one.
     """
 
     plan: BatchPlan
@@ -75,22 +75,22 @@ def _section(problems: Iterable[Problem]) -> str:
 
 
 def _sampling_problems(batch: BatchJob) -> Iterator[Problem]:
-    """Parameters that the planned vLLM does not have: each row would fail."""
-    given = {name: ("spec", "sampling", "args", name) for name in batch.sampling.args}
-    given |= {name: ("spec", "sampling", "columns", name) for name in batch.sampling.columns}
-    given = {name: path for name, path in given.items() if name not in ONE_ANSWER}
-    if not given:
+    """Raise UsageError for parameters that the planned vLLM does not support: each row would fail."""
+    paths = {name: ("spec", "sampling", "args", name) for name in batch.sampling.args}
+    paths |= {name: ("spec", "sampling", "columns", name) for name in batch.sampling.columns}
+    paths = {name: path for name, path in paths.items() if name not in ONE_ANSWER}
+    if not paths:
         return
     facts = engine(resolve_release(batch.engine).vllm_version)
     known = facts.sampling_parameters
-    for name, path in given.items():
+    for name, path in paths.items():
         if name not in known:
             hint = did_you_mean(name, sorted(known))
             yield Problem(path, f'vLLM {facts.version} has no sampling parameter "{name}"', hint)
 
 
 def _check_adapters(batch: BatchJob, plan: Plan) -> None:
-    """UsageError for adapters that only the first pod of an engine would have."""
+    """Raise UsageError for adapters that only the first pod of an engine would have."""
     folder, pods = batch.model.lora_path, plan.pods
     if folder is not None and "://" in folder and pods is not None and pods.workers_per_replica > 1:
         raise UsageError(
@@ -101,7 +101,7 @@ def _check_adapters(batch: BatchJob, plan: Plan) -> None:
 
 
 def batch_rendering(batch: BatchJob, options: RenderOptions) -> BatchRendering:
-    """Plan and render `batch`. Raises UserError where it cannot run or is not valid for `options.kuberay`."""
+    """Plan and render `batch`. Raises UserError if it cannot run or is not valid for `options.kuberay`."""
     plan = make_batch_plan(batch, options.facts)
     require_runnable(plan.plan, accept_risk=options.accept_risk)
     made = batch_rendering_of(plan, options, decide_token(batch, KnownCluster(options.kuberay)))
@@ -109,8 +109,8 @@ def batch_rendering(batch: BatchJob, options: RenderOptions) -> BatchRendering:
 
 
 def batch_rendering_of(plan: BatchPlan, options: RenderOptions, token: TokenDecision) -> BatchRendering:
-    """Render a plan that runs. Raises UserError where it is not valid for `options.kuberay`."""
-    assert plan.deployment is not None  # or it does not run
+    """Render a plan that runs. Raises UserError if it is not valid for `options.kuberay`."""
+    assert plan.deployment is not None  # a plan that runs has one
     deployment = replace(plan.deployment, ray=with_token(plan.deployment.ray, token))
     check_raw_parts(deployment.pod_options, options.kuberay)
     manifests = tuple(render_batch(deployment))
@@ -124,6 +124,6 @@ def batch_rendering_of(plan: BatchPlan, options: RenderOptions, token: TokenDeci
 
 
 def batch_as_rendering(batch: BatchJob, options: RenderOptions) -> Rendering:
-    """`batch` rendered, in the form in which services are."""
+    """`batch` as a Rendering, the form of services."""
     made = batch_rendering(batch, options)
     return Rendering(batch.name, batch.namespace, made.manifests, made.notes, None)

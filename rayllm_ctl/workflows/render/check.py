@@ -1,4 +1,4 @@
-"""Rendered manifests against the schemas of their kinds and the rules of the controllers, without a cluster."""
+"""Check manifests against the schemas of their kinds and the rules of their controllers, without a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rayllm_ctl.render.podparts import check_raw_parts
 from rayllm_ctl.render.schema import UNKNOWN_FIELD, schema_problems
 
 _CLUSTERS: tuple[Path, ...] = (RAY_SERVICE.cluster_path, RAY_CLUSTER.cluster_path)
-"""Where the spec of a RayCluster stands in a RayService, and in a RayCluster."""
+"""The path to the spec of a RayCluster in a RayService, and in a RayCluster."""
 
 _FIELDS: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (("authOptions",), ("spec", "ray", "authentication")),
@@ -27,7 +27,7 @@ _FIELDS: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (("serveService", "spec", "ports"), ("spec", "serve", "proxyLocation")),
     (("rayClusterDeletionDelaySeconds",), ("spec", "upgrade", "deletionDelay")),
 )
-"""Where a field of a RayService or of a RayCluster's spec comes from in the spec file."""
+"""The spec-file field behind a field of a RayService or of a RayCluster's spec."""
 
 _Found = dict[str, Problem]
 """Problems by their text, which names the object and the field."""
@@ -42,17 +42,17 @@ def check_manifests(manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay:
     """
     if plan.deployment is not None:
         check_raw_parts(plan.deployment.pod_options, kuberay)
-    found = _problems(manifests, kuberay)
-    if found:
-        _report(found, manifests, plan, kuberay)
+    problems = _problems(manifests, kuberay)
+    if problems:
+        _report(problems, manifests, plan, kuberay)
 
 
 def check_objects(manifests: Sequence[Mapping[str, Any]], kuberay: str = DEFAULT) -> None:
-    """As `check`, of manifests without a plan."""
-    found = _problems(manifests, kuberay)
-    if found:
-        hints = dict.fromkeys(problem.hint for problem in found.values() if problem.hint)
-        raise UserError("\n".join(found), hint=tuple(hints))
+    """As `check`, for manifests without a plan."""
+    problems = _problems(manifests, kuberay)
+    if problems:
+        hints = dict.fromkeys(problem.hint for problem in problems.values() if problem.hint)
+        raise UserError("\n".join(problems), hint=tuple(hints))
 
 
 def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:
@@ -65,13 +65,13 @@ def _problems(manifests: Sequence[Mapping[str, Any]], kuberay: str) -> _Found:
     return found
 
 
-def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str) -> NoReturn:
-    causes = _causes(found, plan, kuberay)
+def _report(problems: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, kuberay: str) -> NoReturn:
+    causes = _causes(problems, plan, kuberay)
     elsewhere = {version: _problems(manifests, version) for version in VERSIONS if version != kuberay}
     lines: list[str] = []
     hints: dict[str, None] = {}
     unexplained = False
-    for text, problem in found.items():
+    for text, problem in problems.items():
         cause = causes.get(text) or _field(problem.path)
         unexplained = unexplained or not cause
         supported = [version for version, others in elsewhere.items() if text not in others]
@@ -86,17 +86,17 @@ def _report(found: _Found, manifests: Sequence[Mapping[str, Any]], plan: Plan, k
     raise UsageError("\n".join(lines), hint=tuple(hints))
 
 
-def _causes(found: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
-    """The field of the spec with which each problem appears, among those that change objects after all else."""
+def _causes(problems: _Found, plan: Plan, kuberay: str) -> dict[str, str]:
+    """The spec field that causes each problem, among those applied to the rendered objects (patches)."""
     causes: dict[str, str] = {}
     for field, without in _stages(plan):
         known = _problems(render(without), kuberay)
-        causes |= {text: field for text in found if text not in known}
+        causes |= {text: field for text in problems if text not in known}
     return causes
 
 
 def _stages(plan: Plan) -> Iterator[tuple[str, Plan]]:
-    """Each change of objects by its field, in their order, with the plan that lacks it and all later ones."""
+    """Each change of objects by its field, in order, with the plan without it and all later changes."""
     deployment = plan.deployment
     if deployment is None:
         return

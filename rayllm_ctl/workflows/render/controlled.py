@@ -1,12 +1,15 @@
-"""Fields of a spec that ask something of the controller: what becomes of them without it."""
+"""Fields of a spec that ask something of the controller: what the command line does with them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.spec.service import LLMService
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.spec.batch import BatchJob
 
 
 def require_deployable(spec: LLMService | BatchJob) -> None:
@@ -27,7 +30,7 @@ def notes_without_controller(spec: LLMService | BatchJob) -> Iterator[str]:
     """What the manifests of `spec` do when they are applied by anyone but the controller."""
     if spec.plan_only:
         yield "spec.planOnly is true: the controller would not apply these manifests"
-    if isinstance(spec, BatchJob) and spec.suspend:
-        yield "spec.suspend is true: the job starts once it is false"
-    elif spec.suspend:
+    if spec.suspend and isinstance(spec, LLMService):
         yield "spec.suspend is true: these manifests start the pods, which the controller would delete"
+    elif spec.suspend:
+        yield "spec.suspend is true: the job starts once it is false"

@@ -1,7 +1,6 @@
 """Manifests as folders for kubectl and kustomize: one per service, with a file per object and a kustomization.yaml.
 
-Files that were written here start with a line that says so. Only those are replaced and removed; nothing is written
-unless all of it can be.
+Files written here start with a marker line. Only those are replaced and removed; either all files are written or none.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ KUSTOMIZATION = "kustomization.yaml"
 def write_folders(root: Path, services: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """Write the objects of each service to `root`/<service>; yields a line for each file that was changed or removed.
 
-    Raises UsageError for a file in the way that is not ours, UserError where the file system rejects a write; nothing
-    has changed then, as long as files can still be renamed and removed.
+    Raises UsageError for an existing file that rayllm-ctl did not write, UserError if the file system rejects a
+    write; nothing has changed then, as long as files can still be renamed and removed.
     """
     folders = {root / name: _files(objects) for name, objects in services.items()}
     for folder, files in folders.items():
@@ -45,7 +44,10 @@ def _paths(folders: Mapping[Path, Mapping[str, str]]) -> dict[Path, bytes]:
 
 def _files(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The text of each file. The kustomization comes last: it names only files that are there already."""
-    files = {f"{item['kind'].lower()}-{item['metadata']['name']}.yaml": FOLDER_MARK + dump(item) for item in objects}
+    files = {
+        f"{manifest['kind'].lower()}-{manifest['metadata']['name']}.yaml": FOLDER_MARK + dump(manifest)
+        for manifest in objects
+    }
     if len(files) != len(objects):
         raise UsageError("two objects of a service have the same kind and name", hint="see spec.patches")
     kustomization = {
@@ -79,13 +81,12 @@ def _content(path: Path) -> bytes | None:
 
 
 def _stale(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
-    """Files that an earlier rendering wrote and this one does not have."""
+    """Files of an earlier rendering that are not part of this one."""
     return (path for path in sorted(folder.glob("*.yaml")) if path.name not in files and _is_ours(path))
 
 
 def _replace(files: Mapping[Path, bytes]) -> None:
-    """Write all files beside their places, then move them there: a full disk changes nothing, and who reads one finds
-    the old or the new text."""
+    """Write temporary files, then rename them: a full disk changes nothing, and readers see the old or the new text."""
     beside = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in files}
     try:
         for path, content in files.items():

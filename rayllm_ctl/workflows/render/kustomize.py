@@ -1,4 +1,4 @@
-"""Kustomizations: the files of those that only list some, and what others build, by the user's own kustomize."""
+"""Kustomizations: the files of those that only list files, and the output of the user's kustomize for others."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 from rayllm_ctl.errors import UsageError
 
 FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-"""The names of a kustomization (sigs.k8s.io/kustomize/api/konfig)."""
+"""File names of a kustomization (sigs.k8s.io/kustomize/api/konfig)."""
 
 _GROUP = "kustomize.config.k8s.io/"
 _LISTING = frozenset({"apiVersion", "kind", "metadata", "resources"})
 _TIMEOUT = 120
 _LINES = 10
-"""Of an error that are shown."""
+"""Maximum lines of an error that are shown."""
 
 _SECRET = re.compile("secret|stringData|/data/", re.IGNORECASE)
-"""In an error that quotes a Secret or a patch of one, which is not repeated."""
+"""Matches an error that quotes a Secret or a patch of one, which is not shown."""
 
 
 def is_kustomization(document: Mapping[str, Any], file: Path) -> bool:
-    """Whether a document is read by kustomize. Flux has objects of the same kind, which a cluster has."""
+    """Whether a document is a kustomization. Flux has cluster objects of the same kind."""
     return file.name in FILES or str(document.get("apiVersion") or "").startswith(_GROUP)
 
 
@@ -35,23 +35,23 @@ def kustomization_of(folder: Path) -> Path | None:
 
 
 def listed_files(file: Path, above: frozenset[Path] = frozenset()) -> list[Path] | None:
-    """The files that a kustomization lists, with those of the kustomizations that it lists.
+    """The files that a kustomization lists, including those of nested kustomizations.
 
-    None where it or one of these does more, or lists what is not here; `above`: the folders that list it.
+    None if one of them does more than list files, or lists a file that does not exist; `above`: the parent folders.
     """
     import yaml
 
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+        documents = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
     except (yaml.YAMLError, OSError, UnicodeDecodeError):
         return None  # which kustomize then reports
-    resources = (found.get("resources") or []) if isinstance(found, Mapping) else None
-    if not isinstance(resources, list) or not isinstance(found, Mapping) or not found.keys() <= _LISTING:
+    resources = (documents.get("resources") or []) if isinstance(documents, Mapping) else None
+    if not isinstance(resources, list) or not isinstance(documents, Mapping) or not documents.keys() <= _LISTING:
         return None
     folder = file.parent
     above |= {folder.resolve()}
     files: list[Path] = []
-    for path in (folder / str(one) for one in resources):
+    for path in (folder / str(resource) for resource in resources):
         own = kustomization_of(path)
         if own is not None and path.resolve() not in above:
             below = listed_files(own, above)
@@ -67,7 +67,7 @@ def listed_files(file: Path, above: frozenset[Path] = frozenset()) -> list[Path]
 def build(folder: Path) -> str:
     """The objects of the kustomization in `folder`, as text.
 
-    Raises UsageError where there is no kustomize, and where it fails, with what it said.
+    Raises UsageError if kustomize is not installed, or fails, with its message.
     """
     command = _command(folder)
     if command is None:
@@ -85,14 +85,14 @@ def build(folder: Path) -> str:
         raise UsageError(f"{shown} cannot be run: {error.strerror}") from None
     if ended.returncode:
         if _SECRET.search(ended.stderr):
-            raise UsageError(f"{shown} failed, and what it said may quote a Secret", hint=shown)
+            raise UsageError(f"{shown} failed; its message is not shown, as it may quote a Secret", hint=shown)
         reason = _cause(ended.stderr) or f"it ended with {ended.returncode}"
         raise UsageError(f"{shown} failed: {reason}")
     return ended.stdout
 
 
 def _cause(said: str) -> str:
-    """What a program said from its first error on: an error may quote a file in the lines that follow."""
+    """The output of a program from its first error on: an error may quote a file in the following lines."""
     lines = [line.rstrip() for line in said.splitlines() if line.strip()]
     first = next((index for index, line in enumerate(lines) if line.lower().startswith("error")), 0)
     shown = lines[first : first + _LINES]

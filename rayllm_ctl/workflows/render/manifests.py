@@ -1,4 +1,4 @@
-"""From a plan to manifests: rejects what the plan says cannot run."""
+"""From a plan to manifests; rejects a plan that cannot run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.render import render
-from rayllm_ctl.render.helm.values import helm_values
 from rayllm_ctl.render.podparts import check_pod_security
 from rayllm_ctl.workflows.plan.verdict import require_runnable
 from rayllm_ctl.workflows.render.check import check_manifests
@@ -27,14 +26,6 @@ def manifests(
     require_runnable(plan, accept_risk=accept_risk)
     rendered = render(plan, template_dir)
     check_manifests(rendered, plan, kuberay)
-    assert plan.deployment is not None  # or there would be nothing to render
+    assert plan.deployment is not None  # a plan that runs has one
     check_pod_security(rendered, plan.deployment.pod_security)
     return rendered
-
-
-def chart_values(plan: Plan) -> dict[str, Any]:
-    """The values with which the Helm chart lays out the manifests of `plan`.
-
-    Raises UserError where a number is more than Helm can hold.
-    """
-    return helm_values(plan)

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedApplications:
-    """What is deployed for a file, and what to know of it, each note with its line.
+    """The applications and workers of a file, and notes with line numbers.
 
-    startup: of the model of Ray Serve LLM that takes longest, if there is one.
+    startup: of the slowest model of Ray Serve LLM, if any.
     """
 
     applications: Applications
@@ -63,32 +63,37 @@ def plan_applications(source: ServeFile, options: RenderOptions) -> PlannedAppli
     )  # fmt: skip
     if service.model.token_secret is not None and not planned:
         raise UsageError(f"--hf-token-secret: {source.file} has no application with models of Ray Serve LLM")
-    data, added = filled(config.data, ((one.model, one.serve, one.plan.engine) for one in planned))
+    data, added = filled(
+        config.data,
+        ((planned_model.model, planned_model.serve, planned_model.plan.engine) for planned_model in planned),
+    )
     shutdown = longest_shutdown(data.get("applications") or ())
     served, ingresses = workers(planned, data, service, shutdown) if planned else (None, ())
-    found = groups(
+    worker_groups = groups(
         data, gpus_per_node(catalog), ingresses, [group.name for group in served.groups] if served else ()
     )  # fmt: skip
     named = service.accelerator.gpu
-    on_gpus = any(group.gpus for group in found) or any(one.model.hardware == "gpu" for one in planned)
+    on_gpus = any(group.gpus for group in worker_groups) or any(
+        planned_model.model.hardware == "gpu" for planned_model in planned
+    )
     service = replace(
         service,
         accelerator=Accelerator(kind="gpu" if on_gpus else "cpu", gpu=gpus.canonical(named) if named else None),
     )
     runtime = _image_of(planned, runtime)
     planned_applications = applications(
-        service, found, catalog, runtime, config.proxies, dump(data), code, shutdown, served
+        service, worker_groups, catalog, runtime, config.proxies, dump(data), code, shutdown, served
     )  # fmt: skip
-    notes = (*config.notes, *config.lines(added), *_unlisted(data), *unknown_types(found, catalog))
+    notes = (*config.notes, *config.lines(added), *_unlisted(data), *unknown_types(worker_groups, catalog))
     notes += (fields.note,) if planned and fields.note else ()
-    notes += tuple(image_warnings(runtime, [one.plan.gpu for one in planned if one.plan.gpu])) if planned else ()
+    notes += tuple(image_warnings(runtime, [model.plan.gpu for model in planned if model.plan.gpu])) if planned else ()
     return PlannedApplications(planned_applications, notes, served.startup if served else None)
 
 
 def render_planned(
     planned: PlannedApplications, options: RenderOptions, token: TokenDecision
 ) -> tuple[dict[str, Any], ...]:
-    """The manifests of a planned file. Raises UserError where they are not valid for `options.kuberay`."""
+    """The manifests of a planned file. Raises UserError if they are not valid for `options.kuberay`."""
     deployed = replace(planned.applications, ray=with_token(planned.applications.ray, token))
     manifests = render_applications(deployed)
     check_objects(manifests, options.kuberay)
@@ -97,9 +102,9 @@ def render_planned(
 
 
 def _image_of(planned: Iterable[PlannedModel], runtime: Runtime) -> Runtime:
-    """`runtime`, without the public image where that does not run one of the models."""
-    each = [one.plan.deployment.runtime for one in planned if one.plan.deployment is not None]
-    return next((one for one in each if one.image is None), runtime)
+    """`runtime`, without the public image if it does not support one of the models."""
+    each = [model.plan.deployment.runtime for model in planned if model.plan.deployment is not None]
+    return next((model_runtime for model_runtime in each if model_runtime.image is None), runtime)
 
 
 def read_serve_file(source: ServeFile) -> tuple[ServeConfig, LLMFields, Runtime]:
@@ -127,7 +132,7 @@ def _unlisted(config: dict[str, Any]) -> Iterator[str]:
             continue
         if any(entry.path != ("args",) for entry in described_models(application)):
             builder = application["import_path"]
-            yield f"application {name} has llm_configs, which {builder} may read or not: its models are not planned"
+            yield f"application {name} has llm_configs, and {builder} may not read them: its models are not planned"
         if not application.get("deployments"):
             yield (
                 f"application {name} lists no deployments: sized for one replica of one CPU "

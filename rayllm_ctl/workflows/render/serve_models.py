@@ -1,4 +1,4 @@
-"""The models of Ray Serve LLM in a Serve configuration file: each planned as a service of its own would be."""
+"""The models of Ray Serve LLM in a Serve configuration file: each planned like a separate service."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PlannedModel:
 
     @property
     def serve(self) -> ServeApplication:
-        """The application that a service of its own would have."""
+        """The application that a separate service would have."""
         assert self.plan.deployment is not None
         assert self.plan.deployment.serve is not None
         return self.plan.deployment.serve
@@ -66,20 +66,21 @@ def plan_models(
     config: Mapping[str, object], base: LLMService, runtime: Runtime, facts: FactSources, place: ModelPlace, *,
     accept_risk: bool,
 ) -> tuple[PlannedModel, ...]:  # fmt: skip
-    """The models of a valid configuration, planned. base: what was said of pods, image and scheduling.
+    """The models of a valid configuration, planned. base: pods, image and scheduling from flags.
 
-    Raises UsageError with every model for which something is missing, and UserError for those that do not fit, each
-    with its line.
+    Raises UsageError with every incomplete model, and UserError for those that do not fit, each with its line.
     """
-    found = models(config, base)
-    _require_planable(found, base, place)
-    _require_used(found, base.accelerator.gpu)
-    apart = len(found) > 1 or len(_list(config)) > 1
-    names = [model.name for model in found]
-    configs = model_configs(facts.model_config, names) if len(found) > 1 else dict.fromkeys(names, facts.model_config)
+    file_models = models(config, base)
+    _require_planable(file_models, base, place)
+    _require_used(file_models, base.accelerator.gpu)
+    apart = len(file_models) > 1 or len(_list(config)) > 1
+    names = [model.name for model in file_models]
+    configs = (
+        model_configs(facts.model_config, names) if len(file_models) > 1 else dict.fromkeys(names, facts.model_config)
+    )
     return tuple(
         _planned(model, base, runtime, replace(facts, model_config=configs[model.name]), place, apart, accept_risk)
-        for model in found
+        for model in file_models
     )
 
 
@@ -88,61 +89,66 @@ def _list(config: Mapping[str, object]) -> Sequence[object]:
     return applications if isinstance(applications, list) else ()
 
 
-def _require_planable(found: Iterable[FileModel], base: LLMService, place: ModelPlace) -> None:
-    """Raise UsageError with all that keeps models from being planned, whatever they are."""
+def _require_planable(file_models: Iterable[FileModel], base: LLMService, place: ModelPlace) -> None:
+    """Raise UsageError with everything that prevents planning, independent of the models' facts."""
     problems: list[Problem] = []
-    for model in found:
-        problems += [model.problem(one) for one in validate(_with_gpu(model, None)) if _is_of_the_model(one)]
+    for model in file_models:
+        problems += [
+            model.problem(problem) for problem in validate(_with_gpu(model, None)) if _is_of_the_model(problem)
+        ]
         if model.hardware == "tpu":
             problems.append(Problem(model.at, "TPUs cannot be planned", "accelerator_config: {kind: gpu}, or cpu"))
         elif model.hardware == "gpu":
             problems += _gpu_problems(model, base.accelerator.gpu)
     if problems:
         raise UsageError(
-            "\n".join(map(place, problems)), hint=tuple(dict.fromkeys(one.hint for one in problems if one.hint))
+            "\n".join(map(place, problems)),
+            hint=tuple(dict.fromkeys(problem.hint for problem in problems if problem.hint)),
         )
 
 
 def _is_of_the_model(problem: Problem) -> bool:
-    """What is said of pods and image has been checked, and does not concern the file."""
+    """Problems of the file: flags for pods and image were already checked."""
     return problem.path[1:2] in (("model",), ("engine",), ("parallelism",), ("replicas",))
 
 
-def _gpu_problems(model: FileModel, given: str | None) -> Iterator[Problem]:
-    """Why it is not known on which GPUs a model runs."""
-    if model.ray_type is None and given is None:
+def _gpu_problems(model: FileModel, gpu_flag: str | None) -> Iterator[Problem]:
+    """Why the GPUs of a model are unknown."""
+    if model.ray_type is None and gpu_flag is None:
         yield Problem(
             model.at,
             "names no accelerator, so its GPUs cannot be planned",
             "accelerator_type: H100 in the file (Ray's name), or --gpu H100-80GB; for CPUs accelerator_config: "
             "{kind: cpu}",
         )
-    elif not _kinds(model, given):
+    elif not _kinds(model, gpu_flag):
         yield Problem(
             (*model.at, "accelerator_type"),
-            f"the memory of {model.ray_type} is not known",
+            f"the memory of {model.ray_type} is unknown",
             "--gpu NAME (rayllm-ctl gpus)",
         )
 
 
-def _require_used(found: Sequence[FileModel], given: str | None) -> None:
-    """Raise UsageError for a --gpu that is that of no model."""
-    if given is None or not found:
+def _require_used(file_models: Sequence[FileModel], gpu_flag: str | None) -> None:
+    """Raise UsageError for a --gpu that no model uses."""
+    if gpu_flag is None or not file_models:
         return
-    name = gpus.canonical(given)
-    if not any(model.hardware == "gpu" and name in [gpu.name for gpu in _kinds(model, given)] for model in found):
-        types = ", ".join(dict.fromkeys(model.ray_type or "CPUs" for model in found))
+    name = gpus.canonical(gpu_flag)
+    if not any(
+        model.hardware == "gpu" and name in [gpu.name for gpu in _kinds(model, gpu_flag)] for model in file_models
+    ):
+        types = ", ".join(dict.fromkeys(model.ray_type or "CPUs" for model in file_models))
         raise UsageError(
-            f"--gpu {name} is the GPU of no model: the file says {types}",
-            hint="leave out --gpu, or change accelerator_type in the file",
+            f"no model uses --gpu {name}: the file has {types}",
+            hint="remove --gpu, or change accelerator_type in the file",
         )
 
 
-def _kinds(model: FileModel, given: str | None) -> list[GPU]:
-    """The GPUs that a model may run on, those with the least memory first: those that Ray's name in the file means, of
-    which --gpu chooses one; it alone where the file names none, or one that is not known."""
+def _kinds(model: FileModel, gpu_flag: str | None) -> list[GPU]:
+    """The GPUs that a model may run on, smallest memory first: the matches of Ray's name in the file, of which --gpu
+    chooses one; only --gpu if the file has no name, or an unknown one."""
     catalog = gpus.load_gpus()
-    chosen = catalog[gpus.canonical(given)] if given else None
+    chosen = catalog[gpus.canonical(gpu_flag)] if gpu_flag else None
     sizes = {"A100-40G": "A100-40GB", "A100-80G": "A100-80GB"}
     named = model.ray_type
     if named in sizes:
@@ -154,9 +160,9 @@ def _kinds(model: FileModel, given: str | None) -> list[GPU]:
     return sorted(found, key=lambda gpu: gpu.memory_bytes)
 
 
-def chosen_gpu(model: FileModel, given: str | None) -> GPU | None:
+def chosen_gpu(model: FileModel, gpu_flag: str | None) -> GPU | None:
     """The GPU that a spec of the model names: the one that file and --gpu mean, if it is one; None leaves it open."""
-    kinds = _kinds(model, given) if model.hardware == "gpu" else []
+    kinds = _kinds(model, gpu_flag) if model.hardware == "gpu" else []
     return kinds[0] if len(kinds) == 1 else None
 
 
@@ -177,14 +183,16 @@ def _planned(
         raise type(error)(place(Problem(model.at, _in_file(model, error.message))), hint=hints) from error
     problems = list(placement_problems(model, plan.pods.gpus_per_worker if plan.pods else 0))
     if problems:
-        raise UsageError("\n".join(map(place, problems)), hint=tuple(one.hint for one in problems if one.hint))
+        raise UsageError(
+            "\n".join(map(place, problems)), hint=tuple(problem.hint for problem in problems if problem.hint)
+        )
     return PlannedModel(model, plan)
 
 
 def _plan(model: FileModel, base: LLMService, runtime: Runtime, facts: FactSources, apart: bool) -> Plan:
-    """The plan of a model: of several GPUs that its accelerator type may be, for the first on which it runs.
+    """The plan of a model: for the first GPU of its accelerator type on which it runs.
 
-    They are in the order of their memory, so it runs on those after it as well, and its pods may go there.
+    The GPUs are in the order of their memory, so it runs on the larger ones as well, and its pods may run there.
     """
     if model.hardware != "gpu":
         return _plan_on(model, None, runtime, facts, apart, ())
@@ -195,10 +203,10 @@ def _plan(model: FileModel, base: LLMService, runtime: Runtime, facts: FactSourc
         if plan.runs:
             break
     else:
-        # Why it does not run is said of the GPU that the name means elsewhere.
+        # The reasons it does not run refer to the GPU that the name usually means.
         plan = plans.get(gpus.canonical(model.ray_type), plan) if len(kinds) > 1 and model.ray_type else plan
     if len(kinds) > 1 and plan.gpu is not None:
-        names = " or ".join(one.name for one in kinds)
+        names = " or ".join(gpu.name for gpu in kinds)
         note = f"{model.ray_type} may be {names}: planned for {plan.gpu.name}, and others with as much memory"
         plan = replace(plan, notes=(*plan.notes, note))
     return plan
@@ -221,12 +229,12 @@ def _plan_on(
 
 
 def _in_file(model: FileModel, text: str) -> str:
-    """What a plan says, with the fields of the file in place of flags that do not go with it."""
+    """A message of a plan, with fields of the file instead of flags that do not apply."""
     return _FLAG.sub(lambda flag: _as_field(model, flag), text.replace(f" {PERMITTED}", ""))
 
 
 def _as_field(model: FileModel, flag: re.Match[str]) -> str:
-    """A flag of a suggestion as what to write into the file."""
+    """A flag of a suggestion as a field of the file."""
     field = flag[0].rstrip()
     if flag[1] in _FIELDS:
         field = f"{_FIELDS[flag[1]]}: {flag[2]}"
@@ -242,26 +250,32 @@ def _as_field(model: FileModel, flag: re.Match[str]) -> str:
 def workers(
     planned: Sequence[PlannedModel], config: Mapping[str, object], base: LLMService, shutdown: int
 ) -> tuple[ServedModels, tuple[Unit, ...]]:
-    """The worker groups of models, and what of the ingresses in front of them does not fit there.
+    """The worker groups of models, and the parts of their ingresses that do not fit there.
 
     shutdown: seconds that replicas have to finish their requests.
     """
     groups: list[WorkerGroup] = []
     rest: list[Unit] = []
-    for one in planned:
-        first = not any(other.model.application == one.model.application for other in planned[: len(groups)])
-        group, ingress = _workers(one, config, base, shutdown, alone=len(planned) == 1, with_ingress=first)
+    for planned_model in planned:
+        first = not any(other.model.application == planned_model.model.application for other in planned[: len(groups)])
+        group, ingress = _workers(planned_model, config, base, shutdown, alone=len(planned) == 1, with_ingress=first)
         groups.append(group)
         rest += ingress
-    explanation = [line for one, group in zip(planned, groups, strict=True) for line in _explained(one, group)]
-    ids = [str(one.model.entry.model_id) for one in planned]
-    return served_models(ids, [one.plan for one in planned], groups, explanation), tuple(rest)
+    explanation = [line for model, group in zip(planned, groups, strict=True) for line in _explained(model, group)]
+    ids = [str(planned_model.model.entry.model_id) for planned_model in planned]
+    return served_models(ids, [model.plan for model in planned], groups, explanation), tuple(rest)
 
 
 def _workers(
-    one: PlannedModel, config: Mapping[str, object], base: LLMService, shutdown: int, *, alone: bool, with_ingress: bool
+    planned: PlannedModel,
+    config: Mapping[str, object],
+    base: LLMService,
+    shutdown: int,
+    *,
+    alone: bool,
+    with_ingress: bool,
 ) -> tuple[WorkerGroup, list[Unit]]:
-    model, plan = one.model, one.plan
+    model, plan = planned.model, planned.plan
     assert plan.deployment is not None
     assert plan.pods is not None
     (group,) = plan.deployment.worker_groups
@@ -274,8 +288,8 @@ def _workers(
     if with_ingress:
         unit = _ingress(model, config)
         shared = unit.resources.get("CPU", 0.0) * math.ceil(unit.high / group.max_workers)
-        room = max(float(group.cpus), parse_quantity(group.pod_cpu))
-        if own + shared > room and unit.high > group.max_workers:
+        capacity = max(float(group.cpus), parse_quantity(group.pod_cpu))
+        if own + shared > capacity and unit.high > group.max_workers:
             units, shared = [unit], 0.0
     asked = [actor, *each]
     custom = {
@@ -296,7 +310,9 @@ def _percent(value: object) -> float:
 def _ingress(model: FileModel, config: Mapping[str, object]) -> Unit:
     """The ingress in front of the models of an application."""
     application = next(
-        one for one in _list(config) if isinstance(one, Mapping) and one.get("name", "default") == model.application
+        application
+        for application in _list(config)
+        if isinstance(application, Mapping) and application.get("name", "default") == model.application
     )
     options = deployment_options(application)[INGRESS_DEPLOYMENT]
     low, high = replica_bounds(options)
@@ -304,9 +320,9 @@ def _ingress(model: FileModel, config: Mapping[str, object]) -> Unit:
     return Unit(name, model.at[:2], actor_resources(options), None, {}, low, high)
 
 
-def _explained(one: PlannedModel, group: WorkerGroup) -> Iterator[str]:
-    """The workers of a model and why, and what its memory holds."""
-    model, plan = one.model, one.plan
+def _explained(planned: PlannedModel, group: WorkerGroup) -> Iterator[str]:
+    """A note on the workers of a model, and the use of their memory."""
+    model, plan = planned.model, planned.plan
     assert plan.pods is not None
     assert plan.parallelism is not None
     shape, pods = plan.parallelism, plan.pods
@@ -317,11 +333,11 @@ def _explained(one: PlannedModel, group: WorkerGroup) -> Iterator[str]:
         str(shape.replicas) if shape.replicas == shape.max_replicas else f"{shape.replicas}..{shape.max_replicas}"
     )
     count_of = shape.gpus_per_replica
-    where = f"{count_of} {plan.gpu.name}" if plan.gpu and pods.gpus_per_worker else f"on {count_of} CPU"
-    where += f" in {pods.workers_per_replica} pods" if pods.workers_per_replica > 1 else ""
+    hardware = f"{count_of} {plan.gpu.name}" if plan.gpu and pods.gpus_per_worker else f"on {count_of} CPU"
+    hardware += f" in {pods.workers_per_replica} pods" if pods.workers_per_replica > 1 else ""
     yield (
         f"group {group.name}: {count} workers of {size}{group.pod_memory} for {model.application}/"
-        f"{model.entry.deployment} ×{replicas} (TP {shape.tensor} × PP {shape.pipeline}: {where})"
+        f"{model.entry.deployment} ×{replicas} (TP {shape.tensor} × PP {shape.pipeline}: {hardware})"
     )
     if plan.memory is not None and plan.engine is not None:
         memory = plan.memory

@@ -27,58 +27,58 @@ _TAKEN = frozenset(
         "llm_engine",
     }
 )
-"""Fields of a configuration of which the spec has what it has a field for."""
+"""Fields of a configuration that the spec covers as far as it has fields."""
 
 _REPLICAS = frozenset({*SCALING.values(), "min_replicas", "max_replicas", "initial_replicas",
                        "target_ongoing_requests", "aggregation_function"})  # fmt: skip
 
 
-def served_service(given: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
-    """The service that serves the models of a file, and what of the file it does not have, a line each.
+def served_service(source_file: ServeFile) -> tuple[LLMService, tuple[str, ...]]:
+    """The service that serves the models of a file, and a line for each part of the file that it does not cover.
 
-    Raises UsageError with every problem of the file, and where it has no model.
+    Raises UsageError with every problem of the file, and if it has no models.
     """
-    config, _, _ = read_serve_file(given)
-    found = models(config.data, given.service)
-    if not found:
+    config, _, _ = read_serve_file(source_file)
+    file_models = models(config.data, source_file.service)
+    if not file_models:
         raise UsageError(
-            f"{given.file} has no application with models of Ray Serve LLM",
+            f"{source_file.file} has no application with models of Ray Serve LLM",
             hint="rayllm-ctl deploy --serve-config takes any Serve configuration file as it is",
         )
-    remote = [model for model in found if model.is_of_a_bucket]
+    remote = [model for model in file_models if model.is_of_a_bucket]
     if remote:
         lines = [
-            Problem((*one.at, "model_loading_config", "model_source"), "a spec file has no field for a bucket")
-            for one in remote
+            Problem((*model.at, "model_loading_config", "model_source"), "a spec file has no field for a bucket")
+            for model in remote
         ]
         raise UsageError(
             "\n".join(map(config.place, lines)),
             hint="copy the model to a volume: model_source: /models/NAME, and --volume pvc:CLAIM:/models",
         )
-    service = _service(found, given.service)
+    service = _service(file_models, source_file.service)
     problems = validate(service)
     if problems:
-        places = _variables(config.data, found)
+        places = _variables(config.data, file_models)
         texts = [
-            config.place(replace(one, path=places[str(one.path[-1])]))
-            if one.path[:3] == ("spec", "engine", "env") and one.path[-1] in places
-            else str(one)
-            for one in problems
+            config.place(replace(problem, path=places[str(problem.path[-1])]))
+            if problem.path[:3] == ("spec", "engine", "env") and problem.path[-1] in places
+            else str(problem)
+            for problem in problems
         ]
-        raise UsageError("\n".join(texts), hint=tuple(one.hint for one in problems if one.hint))
-    lost = [*_lost(found), *_lost_around(config.data)]
+        raise UsageError("\n".join(texts), hint=tuple(problem.hint for problem in problems if problem.hint))
+    lost = [*_lost(file_models), *_lost_around(config.data)]
     return service, tuple(config.lines(lost))
 
 
-def _service(found: Sequence[FileModel], base: LLMService) -> LLMService:
-    planned = [_one(model, base) for model in found]
-    env = {name: value for model in found for name, value in model.env.items() if not _is_reference(value)}
+def _service(file_models: Sequence[FileModel], base: LLMService) -> LLMService:
+    planned = [_one(model, base) for model in file_models]
+    env = {name: value for model in file_models for name, value in model.env.items() if not _is_reference(value)}
     engine = replace(base.engine, env={**env, **base.engine.env})
     if len(planned) == 1:
         (one,) = planned
         own = {field.name: getattr(one.engine, field.name) for field in fields(ModelEngine)}
         return replace(one, engine=replace(engine, **own), applications=())
-    entries = tuple(_entry(model, one) for model, one in zip(found, planned, strict=True))
+    entries = tuple(_entry(model, service) for model, service in zip(file_models, planned, strict=True))
     default = LLMService(base.name)
     return replace(base, model=default.model, models=entries, engine=engine, accelerator=default.accelerator)
 
@@ -87,29 +87,29 @@ def _one(model: FileModel, base: LLMService) -> LLMService:
     gpu = chosen_gpu(model, base.accelerator.gpu)
     kind = model.service.accelerator.kind
     service = model.service
-    # What the file leaves out is what vLLM does without it, not what a plan would choose.
+    # For omitted options the file means vLLM's defaults, not the planner's choice.
     layout = Parallelism(service.parallelism.tensor, service.parallelism.pipeline)
     return replace(service, accelerator=Accelerator(kind, gpu.name if gpu else None), parallelism=layout)
 
 
-def _entry(model: FileModel, one: LLMService) -> ModelEntry:
-    engine = ModelEngine(**{field.name: getattr(one.engine, field.name) for field in fields(ModelEngine)})
-    named = {field.name: getattr(one.model, field.name) for field in fields(Model)}
+def _entry(model: FileModel, service: LLMService) -> ModelEntry:
+    engine = ModelEngine(**{field.name: getattr(service.engine, field.name) for field in fields(ModelEngine)})
+    named = {field.name: getattr(service.model, field.name) for field in fields(Model)}
     return ModelEntry(
-        **named, name=model.name, engine=engine, accelerator=one.accelerator, parallelism=one.parallelism,
-        replicas=one.replicas,
+        **named, name=model.name, engine=engine, accelerator=service.accelerator, parallelism=service.parallelism,
+        replicas=service.replicas,
     )  # fmt: skip
 
 
 def _is_reference(value: str) -> bool:
-    """Whether Ray would fill in other variables, which Kubernetes does not."""
+    """Whether Ray would expand other variables, which Kubernetes does not."""
     return "${" in value
 
 
-def _variables(config: Mapping[str, Any], found: Sequence[FileModel]) -> dict[str, Path]:
-    """Where the variables of the service stand in the file."""
+def _variables(config: Mapping[str, Any], file_models: Sequence[FileModel]) -> dict[str, Path]:
+    """The path of the service's variables in the file."""
     places: dict[str, Path] = {}
-    for model in found:
+    for model in file_models:
         application = model.at[:2]
         whole = config["applications"][model.at[1]]
         owners = [(application, whole), (model.at, model.entry.config)]
@@ -125,25 +125,25 @@ def _variables(config: Mapping[str, Any], found: Sequence[FileModel]) -> dict[st
 
 
 def _lost_env(at: Path, owner: Mapping[str, Any]) -> Iterator[Problem]:
-    """What a spec file does not have of a runtime environment, whose variables become spec.engine.env."""
-    found = owner.get("runtime_env") or {}
-    for key in found:
+    """Parts of a runtime environment without a spec field; its variables become spec.engine.env."""
+    environment = owner.get("runtime_env") or {}
+    for key in environment:
         if key != "env_vars":
             yield Problem((*at, "runtime_env", key), "not taken over")
-    for name, value in (found.get("env_vars") or {}).items():
+    for name, value in (environment.get("env_vars") or {}).items():
         if _is_reference(value):
-            yield Problem((*at, "runtime_env", "env_vars", name), "not taken over: Kubernetes does not fill it in")
+            yield Problem((*at, "runtime_env", "env_vars", name), "not taken over: Kubernetes does not expand it")
 
 
-def _lost(found: Sequence[FileModel]) -> Iterator[Problem]:
-    """What a spec file has no field for, of each model."""
-    for model in found:
+def _lost(file_models: Sequence[FileModel]) -> Iterator[Problem]:
+    """Parts of each model without a spec field."""
+    for model in file_models:
         config = model.entry.config
-        given = source(model.entry)
-        if not given.startswith("/") and given != model.entry.model_id:
+        name = source(model.entry)
+        if not name.startswith("/") and name != model.entry.model_id:
             yield Problem(
                 (*model.at, "model_loading_config", "model_id"),
-                f"not taken over: clients ask for the model as {given}, its name on the hub",
+                f"not taken over: clients ask for the model as {name}, its name on the hub",
             )
         for key in config:
             if key not in (*_TAKEN, "runtime_env"):
@@ -169,7 +169,7 @@ def _lost_of_actor(at: Path, options: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _lost_of_deployment(at: Path, deployment: Mapping[str, Any]) -> Iterator[Problem]:
-    """What a spec file does not have of the options of a deployment: of those of a model it has the replicas."""
+    """Deployment options without a spec field; the spec has only the replicas of a model."""
     of_a_model = deployment["name"] != INGRESS_DEPLOYMENT
     for key, value in deployment.items():
         if key == "name" or (of_a_model and key == "num_replicas"):
@@ -185,7 +185,7 @@ def _lost_of_deployment(at: Path, deployment: Mapping[str, Any]) -> Iterator[Pro
 
 
 def _lost_around(config: Mapping[str, Any]) -> Iterator[Problem]:
-    """The same of the rest of the file."""
+    """Parts of the rest of the file without a spec field."""
     for key in config:
         if key != "applications":
             yield Problem((key,), "not taken over: see rayllm-ctl explain spec.serve")

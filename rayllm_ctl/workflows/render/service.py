@@ -1,4 +1,4 @@
-"""Render one service, whatever it was described by: a model, or a Ray Serve configuration file."""
+"""Render one service, described by a model or a Ray Serve configuration file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def rendering(source: LLMService | ServeFile, options: RenderOptions) -> Rendering:
-    """Plan and render `source`. Raises UserError where it cannot run or is not valid."""
+    """Plan and render `source`. Raises UserError if it cannot run or is not valid."""
     if not isinstance(source, ServeFile):
         return rendering_of(source, make_plan(source, options.facts), options)
     from rayllm_ctl.workflows.render.serve_config import plan_applications
@@ -37,7 +37,7 @@ def rendering(source: LLMService | ServeFile, options: RenderOptions) -> Renderi
 
 
 def rendering_of(source: LLMService, plan: Plan, options: RenderOptions) -> Rendering:
-    """Render `source`, whose plan is known. Raises UserError where it cannot run or is not valid."""
+    """Render `source` with its plan. Raises UserError if it cannot run or is not valid."""
     return _rendered_plan(source, plan, options, decide_token(source, KnownCluster(options.kuberay)))
 
 
@@ -63,10 +63,10 @@ def _rendered_applications(
 ) -> Rendering:
     from rayllm_ctl.workflows.render.serve_config import render_planned
 
-    found = render_planned(planned, options, token)
+    rendered = render_planned(planned, options, token)
     notes = (*planned.notes, *((f"token authentication is {token.why_off}",) if token.why_off else ()))
     notes += planned.applications.explanation
     decided = None
     if depends_on_cluster(service):
         decided = Decided(service, token, partial(_rendered_applications, service, planned, options))
-    return Rendering(service.name, service.namespace, found, notes, None, planned.startup, decided)
+    return Rendering(service.name, service.namespace, rendered, notes, None, planned.startup, decided)

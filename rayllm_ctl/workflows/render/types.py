@@ -1,4 +1,4 @@
-"""What is rendered, how, and what comes of it."""
+"""Inputs, options and results of rendering."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rayllm_ctl.workflows.render.check import check_manifests, check_objects
 
 @dataclass(frozen=True)
 class ServeFile:
-    """What to deploy: the file, the folder with its code, and what was said of pods, image and scheduling."""
+    """A Serve configuration to deploy: the file, the folder with its code, and flags for pods, image and scheduling."""
 
     file: Path
     code: Path | None
     service: LLMService
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RenderOptions:
-    """facts: where those of the plan come from. template_dir: the
+    """facts: the sources of the plan's facts. template_dir: the
     user's own templates, for models only. kuberay: the version that manifests are checked for.
     """
 
@@ -38,7 +38,7 @@ class RenderOptions:
 
 @dataclass(frozen=True)
 class Decided:
-    """A decision on Ray's token for which the cluster counts, made before that was known.
+    """A decision on Ray's token that depends on the cluster, made before the cluster was known.
 
     source: the spec. token: the decision. render: renders the same plan with another decision.
     """
@@ -50,10 +50,10 @@ class Decided:
 
 @dataclass(frozen=True)
 class Rendering:
-    """The manifests of a service, and what to know of them. `plan` is that of a model.
+    """The manifests of a service, and notes. `plan`: the plan of a model.
 
-    start: of the models of a Serve configuration file, which have no plan together. decided: what depends on the
-    cluster, None: nothing does.
+    start: of the models of a Serve configuration file, which have no common plan. decided: a decision that depends on
+    the cluster, if any.
     """
 
     name: str
@@ -66,20 +66,20 @@ class Rendering:
 
     @property
     def startup(self) -> StartupPlan | None:
-        """How long it takes until the service is ready; None where that is not planned."""
+        """The planned time until the service is ready; None if unknown."""
         return self.plan.startup if self.plan is not None else self.start
 
     def check(self, kuberay: str) -> None:
-        """Raise UserError where a version of KubeRay (one of `kuberay_versions.VERSIONS`) rejects the manifests."""
+        """Raise UserError if a version of KubeRay (one of `kuberay_versions.VERSIONS`) rejects the manifests."""
         if self.plan is not None:
             check_manifests(self.manifests, self.plan, kuberay)
         else:
             check_objects(self.manifests, kuberay)
 
     def for_cluster(self, cluster: KnownCluster) -> tuple[Rendering, str]:
-        """The rendering for a known cluster, and why Ray does not ask for a token there, if that is new.
+        """The rendering for a known cluster, and why Ray does not require a token there, if that changed.
 
-        Renders again only where the decision is another one. Raises UserError as the first rendering does.
+        Renders again only if the decision changed. Raises UserError as the first rendering does.
         """
         if self.decided is None:
             return self, ""

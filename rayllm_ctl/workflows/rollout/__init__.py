@@ -1,1 +1,1 @@
-"""Changes of services: deploy, diff, scale, restart, rollback, delete."""
+"""Changes to services: deploy, diff, scale, restart, rollback, delete."""

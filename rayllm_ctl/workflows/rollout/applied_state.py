@@ -1,4 +1,4 @@
-"""A service as it was applied, read from the cluster: what changes it without its spec file starts from."""
+"""The applied state of a service, used by commands that change it without its spec file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from rayllm_ctl.workflows.services import ServiceRef
 
 
 def known_revisions(service: ServiceRef) -> list[Revision]:
-    """The history of a service, the oldest first; none where that is not permitted: the object itself tells what was
-    applied.
-    """
+    """The history of a service, the oldest first; empty if not permitted: the object itself shows the applied state."""
     try:
         return revisions(service.cluster, service.name, service.namespace)
     except ForbiddenError:
@@ -29,9 +27,9 @@ def known_revisions(service: ServiceRef) -> list[Revision]:
 
 
 def own_manifest(service: ServiceRef, known: Sequence[Revision]) -> dict[str, Any]:
-    """The manifest that rayllm-ctl applied for a service: of its history, else as the cluster has it.
+    """The manifest that rayllm-ctl applied for a service: from its history, else from the object.
 
-    Raises UserError where the service was applied by somebody else.
+    Raises UserError if another client applied the service.
     """
     own = _manifest(service.live, _last(known))
     if own is None:
@@ -39,7 +37,7 @@ def own_manifest(service: ServiceRef, known: Sequence[Revision]) -> dict[str, An
         by = f" but by {', '.join(others)}" if others else ""
         raise UserError(
             f"{service.label} was not applied by rayllm-ctl{by}",
-            hint="change its manifest where it is applied from",
+            hint="change its manifest at its source",
         )
     return own
 
@@ -67,7 +65,7 @@ def applied_manifests(service: ServiceRef, known: Sequence[Revision]) -> tuple[l
 
 
 def start_seconds(known: Sequence[Revision]) -> float:
-    """Seconds that the last plan of a service gives a start, as its history says."""
+    """The start-up limit of the last plan of a service in seconds, from its history."""
     return next((one.start_seconds for one in reversed(known) if one.start_seconds), START_SECONDS)
 
 

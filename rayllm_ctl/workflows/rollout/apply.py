@@ -1,4 +1,4 @@
-"""What follows an apply: bounds and Service are carried to what runs, and the service is waited for."""
+"""After an apply: propagate replica bounds and the Serve Service, then wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def apply_step(
     cluster: Cluster, kind: WorkloadKind, manifest: Mapping[str, Any], limit: float, stop: Stop | None,
     *, field_manager: str = MANAGER, force: bool = False, last: bool = False,
 ) -> Iterator[Event]:  # fmt: skip
-    """Apply one object of several steps of a change, and wait until what follows from it is done; see taken_over."""
+    """Apply one object of a change in several steps, and wait until it has taken effect."""
     metadata = manifest["metadata"]
     before = cluster.get(kind.name, metadata["name"], metadata["namespace"])
     stored: dict[str, Any] = {}
@@ -42,15 +42,15 @@ def propagate_and_wait(
     limit: float | None, stop: Stop | None, *, kuberay: str = "", last: bool = True,
     around: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
 ) -> Iterator[Event]:  # fmt: skip
-    """Carry what was applied to what runs, and wait for it. before, stored: the object as the API server had it and has
-    it now; before None: it was created.
+    """Propagate an applied change to running pods, and wait for it. before, stored: the object before and after the
+    apply; before None: it was created.
 
-    limit: seconds; None: it is not waited for. last: the service is Ready then, which is the outcome of `kept`; else
-    another step follows. around: see Collector.
+    limit: seconds; None: do not wait. last: the service being Ready is the outcome of `kept`; else another step
+    follows. around: see Collector.
     """
     unsettled = False
     if not kind.is_cluster:
-        clusters = kind.clusters_of(stored)[-1:]  # of two the second takes over, and the first goes
+        clusters = kind.clusters_of(stored)[-1:]  # of two, the first is about to be replaced
         condition = _kept_if(kind, before, stored, kuberay)
         changed, left = propagate_bounds(cluster, clusters if condition == "" else (), stored)
         unsettled = bool(left) or condition != ""
@@ -60,7 +60,7 @@ def propagate_and_wait(
         then = "" if limit is not None else "; deploy again to lower it then"
         for group, workers in left.items():
             yield Noted(f"group {group} keeps {workers} workers until those above its new maximum are idle{then}")
-        if before is not None or stored["spec"].get("serveService"):  # else it cannot be there, or have other options
+        if before is not None or stored["spec"].get("serveService"):  # otherwise it cannot exist or differ
             yield from propagate_service(cluster, kind, stored)
     if limit is None:
         return
@@ -73,17 +73,17 @@ def propagate_and_wait(
 def _kept_if(
     kind: WorkloadKind, before: Mapping[str, Any] | None, stored: Mapping[str, Any], kuberay: str
 ) -> str | None:
-    """With what unknown fact a change leaves the live RayCluster in place; as ObjectDiff.keeps_cluster_if."""
+    """The condition under which a change keeps the live RayCluster; see ObjectDiff.keeps_cluster_if."""
     return compare_manifests(before, stored, kind.explain, Running(kuberay, kind.clusters_of(stored))).keeps_cluster_if
 
 
 def _not_written(name: str, condition: str) -> str:
     return (
-        f"the new replica bounds were not written to RayCluster {name}: KubeRay starts a second one in its place, "
+        f"the new replica bounds were not written to RayCluster {name}: KubeRay replaces it with a second one, "
         f"unless {condition}; deploy again to write them if it stays"
     )
 
 
 def _between(events: Iterator[Observed | Noted | Ready]) -> Iterator[Observed | Noted | Ready]:
-    """The events of a wait that another step follows: the service is not Ready for the user yet."""
+    """The events of a wait before another step: the service is not Ready for the user yet."""
     return (event for event in events if not isinstance(event, Ready))

@@ -1,4 +1,4 @@
-"""Delete a service with what was applied for it."""
+"""Delete a service with the objects applied for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def delete(
     cluster: Cluster, name: str, namespace: str, *, wait: bool, timeout: float, ignore_not_found: bool
 ) -> Iterator[Applied | Noted]:
-    """Delete service `name`; see cluster.delete for what that includes and what is raised.
+    """Delete service `name`; see cluster.apply.delete for details and errors.
 
     Where an LLMService declares it, that is deleted, and Kubernetes deletes the objects that the controller made.
     """
@@ -42,7 +42,7 @@ def delete(
 
 
 def _declaration(cluster: Cluster, name: str, namespace: str) -> dict[str, Any] | None:
-    """The LLMService of a name; None where there is none that the user may read, or it is gone already."""
+    """The LLMService of a name; None if there is none that the user may read, or it is gone already."""
     with suppress(NotFoundError, ForbiddenError):
         return cluster.get(DECLARING, name, namespace)
     return None

@@ -48,19 +48,19 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 _FORESIGHT = (Right("list", "Node"), Right("list", "Pod", everywhere=True), Right("get", "Service", "proxy"))
-"""What is read to tell what a change does to a service that runs, and whether a second RayCluster has a place."""
+"""Rights to read the effect of a change on a running service, and the capacity for a second RayCluster."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeployOptions:
     """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
 
-    timeout: seconds to wait; None: the plan's limit. render: how the manifests are made; its version of KubeRay counts
-    where no cluster is asked. accept_outage: also apply what stops a service that answers. upgrade: how a change is to
-    reach what runs; None: it is applied whatever it does. said: what the change does has been said. annotations: of
-    every object that is applied, beside its own. record: keep a revision of what is applied; change: what it says of
-    the change. unchanged: by kind, the metadata.generation that an object must still have. service, applied, revisions,
-    diff: the service that is deployed, its inventory, its history and what changes, where a command knows them already.
+    timeout: seconds to wait; None: the plan's limit. render: options for the manifests; its version of KubeRay is used
+    if no cluster is contacted. accept_outage: also apply a change that makes a running service unavailable. upgrade:
+    the strategy for running pods; None: apply regardless of the effect. said: the effect was already reported.
+    annotations: added to every applied object. record: keep a revision; change: its text. unchanged: by kind, the
+    metadata.generation that an object must still have. service, applied, revisions, diff: the service, its inventory,
+    its history and the changes, if already known.
     recorded: kind and name of the objects that may be deleted where they are not rendered; None: all. fallback: the
     caller rolls back what fails.
     """
@@ -93,14 +93,14 @@ def deploy(
 ) -> Iterator[Event | Rendered]:
     """Bring `services` up one after the other, yielding Planned, Rendered, Checked, Applied, Observed, Noted, Ready.
 
-    All are planned and rendered before `connect` is called, but for what is a Rendering already: what cannot run is
-    rejected even where there is no cluster.
-    `stop` ends a wait from another thread; what has been applied stays.
+    All but Renderings are planned and rendered before `connect` is called: a service that cannot run is rejected even
+    without a cluster.
+    `stop` ends a wait from another thread; applied objects stay.
 
     Raises UserError: before anything is applied when a plan, the manifests or the cluster rule a service out; later as
     soon as it is known that it cannot become ready, or at the time-out.
     """
-    # Which version the cluster runs is known later; what the newest rejects cannot run anywhere.
+    # The cluster's version is not known yet; manifests that the newest version rejects cannot run anywhere.
     how = options.render if options.dry_run == "client" else replace(options.render, kuberay=VERSIONS[-1])
     for one in services:
         if isinstance(one, LLMService):
@@ -119,14 +119,14 @@ def deploy(
 
 
 def runs_a_service(event: Applied) -> bool:
-    """Whether the applied object runs or declares a service, and is not one of those next to it."""
+    """Whether the applied object runs or declares a service, as opposed to those next to it."""
     return event.kind in WORKLOADS or event.kind == DECLARING
 
 
 def _said(one: Rendering) -> Iterator[Event | Rendered]:
-    """What is known before a cluster is asked."""
+    """The events before a cluster is contacted."""
     if one.plan is not None:
-        yield Planned(one.plan)  # which is shown with what the other notes say
+        yield Planned(one.plan)  # shown together with the other notes
         yield from map(Noted, one.plan.warnings)
     else:
         yield from map(Noted, one.notes)
@@ -167,7 +167,7 @@ def _roll_out(
             return
     if upgrade.restart is not None:
         for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
-            pass  # the change itself, which is shown, follows
+            pass  # followed by the change itself, which is shown
     yield from apply_steps(service, one, surplus, upgrade, limit, options, stop)
 
 
@@ -198,7 +198,7 @@ def _change_declaration(
 
 
 def find_surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Generator[Noted, None, list[Entry]]:
-    """What an earlier deployment applied and this one does not, which the user may delete."""
+    """Objects of an earlier deployment that this one does not apply and the user may delete."""
     gone, unknown = leftovers(applied, one.manifests, service.name, service.namespace, kept=KEPT)
     surplus = list(map(entry, gone))
     if unknown and service.item is not None:
@@ -210,18 +210,18 @@ def find_surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Gen
 def prepare_upgrade(
     service: ServiceRef, one: Rendering, applied: Inventory, options: DeployOptions
 ) -> Generator[Noted, None, Upgrade]:
-    """How the change reaches a service that runs. Raises as `choose_upgrade` does."""
+    """How the change is rolled out to a running service. Raises as `choose_upgrade` does."""
     if service.item is None or options.upgrade is None:
         return Upgrade()
     dry = options.dry_run == "server"
     how = UpgradeOptions(
-        options.upgrade,
-        options.accept_outage or dry,
-        options.wait or dry,
-        options.force_conflicts,
-        options.said,
-        options.diff,
-        options.revisions,
+        way=options.upgrade,
+        accept_outage=options.accept_outage or dry,
+        wait=options.wait or dry,
+        force_conflicts=options.force_conflicts,
+        said=options.said,
+        diff=options.diff,
+        revisions=options.revisions,
     )
     return (yield from choose_upgrade(service, one.manifests, applied, planned_start_seconds(one), how))
 
@@ -234,7 +234,7 @@ def manifests_to_apply(service: ServiceRef, one: Rendering, options: DeployOptio
 def check_apply(
     service: ServiceRef, one: Rendering, surplus: Sequence[Entry], options: DeployOptions
 ) -> Iterator[Applied]:
-    """What the API server says of an apply; nothing is written."""
+    """The API server's result of an apply; nothing is written."""
     for event, _ in apply(
         service.cluster,
         manifests_to_apply(service, one, options),
@@ -250,7 +250,7 @@ def apply_steps(
     service: ServiceRef, one: Rendering, surplus: Sequence[Entry], upgrade: Upgrade, limit: float,
     options: DeployOptions, stop: Stop | None,
 ) -> Iterator[Event]:  # fmt: skip
-    """Apply the service, with another number of replicas first where the upgrade takes two steps, and wait for each."""
+    """Apply the service and wait; an upgrade in two steps first applies another number of replicas."""
     cluster, kind = service.cluster, service.kind
     target = manifests_to_apply(service, one, options)
     steps = [target]
@@ -286,7 +286,7 @@ def apply_steps(
 def apply_manifests(
     service: ServiceRef, manifests: Sequence[Mapping[str, Any]], options: DeployOptions
 ) -> Generator[Applied, None, tuple[list[Applied], dict[str, Any]]]:
-    """Apply the objects of one step; what was done, and the object of the service as it is stored now."""
+    """Apply the objects of one step; returns the results, and the service's object as stored now."""
     stored: dict[str, Any] = {}
     done: list[Applied] = []
     for event, item in apply(
@@ -308,7 +308,7 @@ def _planned(one: Rendering) -> Deployment | None:
 
 
 def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
-    """Every right that this deployment will need, and those without which it can show less."""
+    """The required rights of this deployment, and the optional ones."""
     manifests, (kind, _) = one.manifests, workload(one.manifests)
     rights = apply_rights(kind, manifests)
     if options.service is not None and options.service.item is not None and options.upgrade is None:
@@ -329,7 +329,7 @@ def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
 
 
 def _limit(one: Rendering) -> float:
-    """Seconds to wait when the user set none: what the plan gives the start-up."""
+    """Default seconds to wait: the plan's start-up limit."""
     planned = _planned_limit(one)
     return START_SECONDS if planned is None else planned
 

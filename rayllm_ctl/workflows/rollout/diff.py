@@ -1,4 +1,4 @@
-"""What applying a service would change, and what that does to what runs. Nothing is written."""
+"""The changes that applying a service would make, and their effect on running pods. Nothing is written."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 _STALE = "the live RayCluster has other replica bounds than its RayService; rayllm-ctl deploy writes them, or"
 
-SHRINK_HINT = "rayllm-ctl deploy --upgrade shrink    # its GPUs come from replicas of the first"
+SHRINK_HINT = "rayllm-ctl deploy --upgrade shrink    # frees GPUs by stopping replicas of the first"
 """For a second RayCluster that does not fit beside the first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DiffOptions:
-    """force_conflicts: compare with what taking over the fields of other managers would leave. field_manager: who
-    applies. render: how the manifests are made.
+    """force_conflicts: compare as if fields of other managers were taken over. field_manager: the manager that applies.
+    render: options for the manifests.
     """
 
     force_conflicts: bool = False
@@ -62,9 +62,9 @@ class DiffOptions:
 
 
 def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callable[[], Cluster]) -> Diff:
-    """What `deploy` of `service` would change in the cluster.
+    """The changes that `deploy` of `service` would make in the cluster.
 
-    Raises UserError as `deploy --dry-run=server` does, FieldConflictError where another manager owns changed fields.
+    Raises UserError as `deploy --dry-run=server` does, FieldConflictError if another manager owns changed fields.
     """
     made = rendered(service, options.render)
     cluster = connect()
@@ -81,14 +81,14 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
 
 
 def rendered(service: LLMService | ServeFile, options: RenderOptions) -> Rendering:
-    """A service as it is compared: the cluster's own version of KubeRay is the API server's to check."""
+    """The rendering to compare: the API server checks it for the cluster's version of KubeRay."""
     return rendering(service, replace(options, kuberay=VERSIONS[-1]))
 
 
 def current(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str) -> tuple[ServiceRef, Inventory]:
-    """The service of `manifests` as it is now, and what was applied for it beside the kinds KEPT.
+    """The live service of `manifests`, and the objects applied for it except those of the kinds KEPT.
 
-    Raises UserError where they cannot be applied at all; see preflight.
+    Raises UserError if they cannot be applied at all; see preflight.
     """
     kind, manifest = workload(manifests)
     name = manifest["metadata"]["name"]
@@ -106,8 +106,8 @@ def diff_live(
     options: DiffOptions,
     seconds: float | None = None,
 ) -> Diff:
-    """What applying `manifests` of one service would change. applied: what was applied for it. seconds: how long a
-    replica takes to start.
+    """The changes that applying `manifests` of one service would make. applied: its inventory. seconds: start-up time
+    of a replica.
     """
     cluster, kind, namespace = service.cluster, service.kind, service.namespace
     existing, version = service.item, service.kuberay
@@ -152,7 +152,7 @@ def diff_change(service: ServiceRef, manifest: Mapping[str, Any], field_manager:
 
 
 def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | None = None) -> Diff:
-    """What changes between two sets of manifests, without a cluster: what runs, and what is free, is unknown."""
+    """The changes between two sets of manifests, without a cluster: running pods and free capacity are unknown."""
     before, after = ({_key(item): item for item in side} for side in (old, new))
     running = Running(start_seconds=seconds)
     found = [compare_manifests(before.get(key), item, _explain_of(item), running) for key, item in after.items()]
@@ -163,7 +163,7 @@ def diff_files(old: Iterable[Object], new: Iterable[Object], seconds: float | No
 
 
 def planned_start_seconds(made: Rendering) -> float | None:
-    """How long a replica takes to start in a pod that has the model already: a restarted replica downloads nothing."""
+    """Start-up time of a replica in a pod that has the model already: a restarted replica downloads nothing."""
     startup = made.startup
     return max(startup.total.typical - startup.download.typical, 0.0) if startup else None
 
@@ -200,21 +200,21 @@ def _running(
 def _serve_state(
     cluster: Cluster, ray_cluster: Callable[[str], Object], name: str, service: Object
 ) -> ServeState | Unread:
-    """What Serve on a RayCluster of a RayService says of itself."""
+    """Serve's own state on a RayCluster of a RayService."""
     metadata = service["metadata"]
     try:
         dashboard = dashboard_of(cluster, ray_cluster(name))
         # Before the first RayCluster has served, Serve may not have been started there.
         return read_state(dashboard, started=name == active_cluster(service))
     except UserError as error:
-        status = f"rayllm-ctl status {metadata['name']} -n {metadata['namespace']}    # why Serve cannot be asked"
+        status = f"rayllm-ctl status {metadata['name']} -n {metadata['namespace']}    # why Serve does not answer"
         return Unread(f"Serve's state could not be read ({unread(error)})", status)
 
 
 def _patch_commands(
     ray_cluster: Callable[[str], Object], names: Iterable[str], namespace: str, after: Object
 ) -> tuple[list[str], list[str]]:
-    """What gives live RayClusters the bounds of their RayService, where they differ; and what is not known of them."""
+    """Commands that give live RayClusters the bounds of their RayService, if they differ; and notes on unknown ones."""
     commands, notes = list[str](), list[str]()
     for name in names:
         try:
@@ -230,7 +230,7 @@ def _patch_commands(
 
 
 def _with_bounds(item: ObjectDiff, commands: Sequence[str]) -> ObjectDiff:
-    """`item` with the commands that carry changed bounds to what runs, as hints."""
+    """`item` with hints: the commands that apply changed bounds to the live RayCluster."""
     consequences = tuple(
         replace(one, hints=(*one.hints, *commands)) if one.effect == "bounds" else one
         for one in item.explanation.consequences
@@ -239,7 +239,7 @@ def _with_bounds(item: ObjectDiff, commands: Sequence[str]) -> ObjectDiff:
 
 
 def _completed(item: ObjectDiff, cluster: Cluster | None, running: Running) -> ObjectDiff:
-    """`item` with what is specific to objects that run a service: the RayCluster that one starts, what it needs."""
+    """`item` with the RayCluster that it starts, and the resources that this needs."""
     if item.kind not in WORKLOADS:
         return item
     if item.action == "created":
@@ -255,24 +255,26 @@ def _completed(item: ObjectDiff, cluster: Cluster | None, running: Running) -> O
 
 
 def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None, running: Running) -> Consequence:
-    """The start of a RayCluster with what its pods ask for, and whether the nodes have it now."""
+    """The start of a RayCluster with the requests of its pods, and whether the nodes have the capacity now."""
     manifest = item.after or {}
     extra = first_requests(manifest)
     asked = ", ".join(f"{amount} {name}" for name, amount in extra.items()) or "no resources"
-    message = f"{starts.message}. Its pods ask for {asked}"
+    message = f"{starts.message}. Its pods request {asked}"
     found = all_nodes(cluster) if cluster is not None else None
     if found is None:
         if cluster is not None:
-            message = f"{message}; whether the nodes have that now is unknown: not permitted to list nodes and all pods"
+            message = (
+                f"{message}; whether the nodes have these resources is unknown: not permitted to list nodes and pods"
+            )
         return replace(starts, message=message, extra=extra)
     check = capacity_check(manifest, *found)
     message = f"{message}: {check.detail}"
     if check.ok:
         return replace(starts, message=message, extra=extra, capacity=True)
-    hints = ["rayllm-ctl status -A    # what runs, and may be scaled down or deleted first"]
+    hints = ["rayllm-ctl status -A    # services that may be scaled down or deleted first"]
     if item.action == "configured":
         message = f"{message}; the new RayCluster waits without a time limit"
-        message += ", and what runs keeps serving" if running.serves else ""
+        message += ", and the running one keeps serving" if running.serves else ""
         hints.append(SHRINK_HINT)
     return replace(starts, message=message, hints=tuple(hints), extra=extra, capacity=False)
 
@@ -280,7 +282,7 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None, 
 def _no_longer_rendered(
     applied: Inventory, manifests: Sequence[Mapping[str, Any]], namespace: str, running: Running
 ) -> tuple[list[ObjectDiff], list[str]]:
-    """What an earlier deployment of the service applied, and this one does not; and what is not known of that."""
+    """Objects that an earlier deployment applied and this one does not; and a note on kinds that cannot be read."""
     name = workload(manifests)[1]["metadata"]["name"]
     live, unknown = leftovers(applied, manifests, name, namespace, kept=KEPT)
     return [compare_manifests(item, None, objects.explain_object, running) for item in live], [

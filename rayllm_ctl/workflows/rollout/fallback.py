@@ -1,4 +1,4 @@
-"""Deploy, and go back to the last revision that was Ready if that fails."""
+"""Deploy, and roll back to the last revision that was Ready if that fails."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def deploy_or_roll_back(
 ) -> Iterator[Event | Rendered]:
     """As `deploy` of one service. When the wait for it fails, the last revision that was Ready is applied again.
 
-    Raises the error of the wait, which then says what came of the rollback; UserError before anything is applied where
-    no history can be kept. What another client has changed in the meantime is not rolled back.
+    Raises the error of the wait, extended by the outcome of the rollback; UserError before anything is applied if no
+    history can be kept. Changes by other clients in the meantime are not rolled back.
     """
     connected: list[Cluster] = []
 
@@ -58,10 +58,10 @@ def deploy_or_roll_back(
                 created.add((event.kind, event.name))
             yield event
     except UserError as error:
-        found = _revisions(connected[0], before) if before is not None and connected else []
-        if before is None or isinstance(error, ConflictError) or not found or found[-1].number <= before.last:
-            raise  # nothing was applied, or nothing of it is ours to undo
-        failed, good = found[-1], _last_ready(found)
+        known = _revisions(connected[0], before) if before is not None and connected else []
+        if before is None or isinstance(error, ConflictError) or not known or known[-1].number <= before.last:
+            raise  # nothing was applied, or it is not ours to undo
+        failed, good = known[-1], _last_ready(known)
         if good is None:
             none = f"no earlier revision of {before.name} was Ready: nothing was rolled back"
             raise _with(error, none, before) from error
@@ -72,14 +72,14 @@ def deploy_or_roll_back(
             force_conflicts=options.force_conflicts,
             said=True,
             change=f"rollback to {good.number}: revision {failed.number} failed",
-            revisions=found,
-            recorded=recorded_names(found[:-1]) | created,
+            revisions=known,
+            recorded=recorded_names(known[:-1]) | created,
         )
         earlier = [Rendering(before.name, before.namespace, manifests, notes, None)]
         try:
             try:
                 yield from deploy(earlier, again, once)
-            except OutageError:  # asked for before anything is applied; to leave the failed revision helps nobody
+            except OutageError:  # raised before anything is applied; keeping the failed revision has no benefit
                 yield from deploy(earlier, replace(again, upgrade=None), once)
         except UserError as second:
             both = f"the rollback to revision {good.number} failed as well: {second.message}"
@@ -101,24 +101,24 @@ def _before(cluster: Cluster, event: Rendered) -> _Before:
     namespace = str(manifest["metadata"].get("namespace") or cluster.namespace)
     require_rights(cluster, namespace, kind.rights_for("record").needed)
     service = _Before(manifest["metadata"]["name"], namespace, 0)
-    found = _revisions(cluster, service)
-    return _Before(service.name, namespace, found[-1].number if found else 0)
+    known = _revisions(cluster, service)
+    return _Before(service.name, namespace, known[-1].number if known else 0)
 
 
 def _revisions(cluster: Cluster, service: _Before) -> list[Revision]:
     return revisions(cluster, service.name, service.namespace)
 
 
-def _last_ready(found: Sequence[Revision]) -> Revision | None:
-    """The newest revision before the last one that was Ready, and is another state."""
-    *earlier, last = found
-    for one in reversed(earlier):
-        if one.was_ready and not same_state(one.manifests, last.manifests):
-            return one
+def _last_ready(known: Sequence[Revision]) -> Revision | None:
+    """The newest revision before the last that was Ready and differs from the last."""
+    *earlier, last = known
+    for revision in reversed(earlier):
+        if revision.was_ready and not same_state(revision.manifests, last.manifests):
+            return revision
     return None
 
 
 def _with(error: UserError, text: str, service: _Before) -> UserError:
-    """`error`, with its exit code, and what came of the rollback."""
+    """`error`, with its exit code, and the outcome of the rollback."""
     history = f"rayllm-ctl history {service.name} -n {service.namespace}"
     return UserError(f"{error.message}\n{text}", hint=(*error.hints, history), exit_code=error.exit_code)

@@ -1,4 +1,4 @@
-"""The history of a service, and going back in it."""
+"""The history of a service, and rollback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rollback:
-    """A revision that is to be applied again, what that changes, and the service with its inventory and history now."""
+    """A revision to apply again, the changes, and the service with its current inventory and history."""
 
     revision: Revision
     rendering: Rendering
@@ -50,7 +50,7 @@ class DeclaredRollback:
 
 
 def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
-    """The revisions of service `name`, the oldest first. Raises NotFoundError where there are none and no service."""
+    """The revisions of service `name`, the oldest first. Raises NotFoundError if there are none and no service."""
     with explained(cluster, namespace, RAY_SERVICE.rights_for("history")):
         found = revisions(cluster, name, namespace)
     if not found:
@@ -61,16 +61,16 @@ def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
 
 
 def revision(cluster: Cluster, name: str, namespace: str, number: int) -> Revision:
-    """One revision. Raises UserError, with those that exist, where it is not kept."""
+    """One revision. Raises UserError, with the existing ones, if it is not kept."""
     return _numbered(history(cluster, name, namespace), name, namespace, number)
 
 
 def prepare_rollback(
     cluster: Cluster, name: str, namespace: str, to: int | None, *, force_conflicts: bool = False
 ) -> Rollback | DeclaredRollback:
-    """The revision `to` of a service, or the last one before it that is not as the present one, and what it changes.
+    """The revision `to` of a service, or the last one that differs from the current one, and its changes.
 
-    Raises UserError where there is none, or where the cluster is in its state already; as `diff` does otherwise.
+    Raises UserError if there is none, or the cluster is already in its state; otherwise as `diff` does.
     """
     known = history(cluster, name, namespace)
     if not known:
@@ -89,7 +89,7 @@ def prepare_rollback(
     diff = diff_live(service, manifests, applied, DiffOptions(force_conflicts=force_conflicts))
     if not diff and not diff.notes:
         raise UserError(
-            "\n".join([f"service {namespace}/{name} is as revision {target.number} has it already", *strays]),
+            "\n".join([f"service {namespace}/{name} is already in the state of revision {target.number}", *strays]),
             hint=f"rayllm-ctl history {name} -n {namespace}",
         )
     rendering = Rendering(name, namespace, manifests, (*notes, *strays), None)

@@ -1,4 +1,4 @@
-"""Manifests from files: what `render` wrote, what a kustomization builds, or spec files, which are rendered."""
+"""Manifests from files: output of `render`, of a kustomization, or rendered spec files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _SEPARATOR = re.compile(r"^---$", re.MULTILINE)
 
 
 def read_manifest_files(path: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
-    """The manifests of a file or of all files below a folder, and how long a replica takes to start, if a spec says so.
+    """The manifests of a file or of all files below a folder, and the start-up time of a replica, if from a spec.
 
-    Of a kustomization, the files that it lists count; one that does more is built. Raises UsageError, with the file,
-    for what is neither a manifest nor a spec, for an object that is there twice, and for a folder that has such a
-    kustomization below it.
+    For a kustomization these are the files that it lists; one that does more is built. Raises UsageError, with the
+    file, for other documents, for duplicate objects, and for a folder with a nested kustomization that must be built.
     """
     manifests: list[dict[str, Any]] = []
     seconds: float | None = None
@@ -44,7 +43,7 @@ def read_manifest_files(path: Path, options: RenderOptions) -> tuple[list[dict[s
 
 
 def _sources(path: Path) -> Iterator[tuple[Path, str]]:
-    """Texts with their files; what is built has its folder, and is a text for each object."""
+    """Texts with their files; a built kustomization has its folder, and a text for each object."""
     own = kustomize.kustomization_of(path) if path.is_dir() else path if path.name in kustomize.FILES else None
     if own is None or not own.is_file():
         files = _files(path) if path.is_dir() else [path]
@@ -63,22 +62,22 @@ def _files(folder: Path) -> list[Path]:
         inside = sorted(folder.iterdir())
     except OSError as error:
         raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for path in inside:
         own = kustomize.kustomization_of(path)
         if own is not None:
             listed = kustomize.listed_files(own)
             if listed is None:
                 raise UsageError(
-                    f"{own} changes what it lists, and {folder} has none that includes it: what is applied is unknown",
-                    hint=f"name the folder that is applied, such as {path}",
+                    f"{own} changes the files that it lists, and {folder} has no kustomization that includes it",
+                    hint=f"specify the folder that is applied, such as {path}",
                 )
-            found.update(dict.fromkeys(listed))
+            files.update(dict.fromkeys(listed))
         elif path.is_dir() and not path.is_symlink():
-            found.update(dict.fromkeys(_files(path)))
+            files.update(dict.fromkeys(_files(path)))
         elif path.suffix in _SUFFIXES and path.is_file():
-            found[path] = None
-    return list(found)
+            files[path] = None
+    return list(files)
 
 
 def _text(file: Path) -> str:
@@ -92,20 +91,20 @@ def _text(file: Path) -> str:
 
 def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
     documents = list(_documents(file, text))
-    if any(item.get("kind") in (KIND, BATCH_KIND) for item in documents):
+    if any(document.get("kind") in (KIND, BATCH_KIND) for document in documents):
         built = file.is_dir()
         found = load_any_text(text, f"{file}, built" if built else str(file), file if built else file.parent)
         if isinstance(found, BatchJob):
             return list(batch_as_rendering(found, options).manifests), None
         made = rendered(found, options)
         return list(made.manifests), planned_start_seconds(made)
-    items = [item for item in documents if not kustomize.is_kustomization(item, file)]
+    items = [document for document in documents if not kustomize.is_kustomization(document, file)]
     for item in items:
         metadata = item.get("metadata")
         if not (item.get("kind") and item.get("apiVersion") and isinstance(metadata, dict) and metadata.get("name")):
             raise UsageError(
                 f"{file}: not a manifest: apiVersion, kind or metadata.name is missing",
-                hint="rayllm-ctl diff --local takes what rayllm-ctl render prints, folders of it, and spec files",
+                hint="rayllm-ctl diff --local takes the output of rayllm-ctl render, folders of it, and spec files",
             )
     return items, None
 

@@ -1,4 +1,4 @@
-"""What applying manifests needs, whoever applies them: their namespace, and the user's rights."""
+"""Prerequisites of applying manifests: their namespace, and the user's rights."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ConfigMap of an earlier spec."""
 
 
 def placed(manifest: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """A manifest in the namespace that it goes to; the manifests of `render` may leave it open."""
+    """A manifest with its namespace, which the manifests of `render` may omit."""
     return {**manifest, "metadata": {"namespace": namespace, **manifest["metadata"]}}
 
 
 def annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
-    """A manifest with further annotations of the object itself."""
+    """A manifest with additional annotations."""
     if not annotations:
         return dict(manifest)
     metadata = manifest["metadata"]
@@ -44,8 +44,8 @@ def as_declared(live: Mapping[str, Any], manifests: Sequence[Mapping[str, Any]])
 
 
 def apply_rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]]) -> Rights:
-    """The rights that an apply of `manifests` needs, with or without a dry run."""
-    others = [item["kind"] for item in manifests if item["kind"] != kind.name]
+    """The rights to apply `manifests`, with or without a dry run."""
+    others = [manifest["kind"] for manifest in manifests if manifest["kind"] != kind.name]
     return kind.rights_for("apply") | Rights(
         tuple(Right(verb, other) for other in others for verb in ("get", "create", "patch"))
     )

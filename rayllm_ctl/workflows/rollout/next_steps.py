@@ -1,4 +1,4 @@
-"""How to use a service that is ready."""
+"""How to use a ready service."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def how_to_use(manifests: Sequence[Mapping[str, Any]], ready: Ready) -> Iterator
     for address in ready.health.external:
         yield f"external  {format_external(address)}"
     if any(address.state is not Reach.READY for address in ready.health.external):
-        yield f"          rayllm-ctl status {ready.name} -n {ready.namespace}   # whether they can be reached by then"
+        yield f"          rayllm-ctl status {ready.name} -n {ready.namespace}   # whether they can be reached"
 
 
 def _in_the_cluster(manifests: Sequence[Mapping[str, Any]], name: str, namespace: str) -> Iterator[str]:
     kind, manifest = workload(manifests)
-    found = routes_of(manifest)
+    routes = routes_of(manifest)
     with_models = MODEL in manifest["metadata"].get("annotations", {})
     if with_models:
         yield f"chat      rayllm-ctl chat {name} -n {namespace}"
-        yield f"endpoint  {endpoint_url(kind.name, name, namespace, found)} (in the cluster)"
+        yield f"endpoint  {endpoint_url(kind.name, name, namespace, routes)} (in the cluster)"
         yield f"          rayllm-ctl port-forward {name} -n {namespace}   # forwards a port of this machine to it"
         if kind is not RAY_SERVICE:
             return
     host = f"{RAY_SERVICE.serve_service(name)}.{namespace}"
-    for route, url in zip(found.routes, found.urls(host), strict=True):
+    for route, url in zip(routes.routes, routes.urls(host), strict=True):
         if not (with_models and route.models):
             yield f"endpoint  {url} (in the cluster): application {route.application}"
     ports = kuberay.serve_ports(manifest)

@@ -1,4 +1,4 @@
-"""What a change does to a service that runs: said before it, and refused where it would stop the service."""
+"""Check a change for downtime before applying it."""
 
 from __future__ import annotations
 
@@ -14,55 +14,58 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.workflows.rollout.diff import SHRINK_HINT
 
 _STOPPING: tuple[Effect, ...] = ("restart", "recreate", "in-place")
-"""Effects that stop what is still wanted; a deletion is what the user asked for."""
+"""Effects that stop pods of a wanted service, unlike a deletion, which the user asked for."""
 
 
 def meaning(diff: Diff) -> Iterator[Noted]:
-    """What changes of objects come to, and what can be done about it."""
-    for item in diff.objects:
-        if item.action == "configured":
-            yield from (Noted(f"{one.effect}: {one.message}") for one in item.explanation.consequences)
-            yield from (Noted(hint) for one in item.explanation.consequences for hint in one.hints)
+    """The effects of changed objects, and hints."""
+    for changed in diff.objects:
+        if changed.action == "configured":
+            yield from (
+                Noted(f"{consequence.effect}: {consequence.message}")
+                for consequence in changed.explanation.consequences
+            )
+            yield from (Noted(hint) for consequence in changed.explanation.consequences for hint in consequence.hints)
 
 
 def refuse_outage(diff: Diff, live: Object) -> None:
-    """Raise OutageError where the change stops the service `live`, if it answers now."""
+    """Raise OutageError if the change makes the service `live` unavailable and it answers now."""
     if not answers(live):
         return
-    for item in diff.objects:
-        lost = [one for one in item.explanation.consequences if stops(one)]
-        if item.kind in WORKLOADS and lost:
-            own = tuple(hint for one in lost for hint in one.hints)
-            scale = f"rayllm-ctl scale {item.name} -n {item.namespace} --min 2    # first: one answers meanwhile"
+    for changed in diff.objects:
+        lost = [consequence for consequence in changed.explanation.consequences if stops(consequence)]
+        if changed.kind in WORKLOADS and lost:
+            own = tuple(hint for consequence in lost for hint in consequence.hints)
+            scale = f"rayllm-ctl scale {changed.name} -n {changed.namespace} --min 2    # first: one keeps answering"
             raise OutageError(
-                f"{item.kind.lower()}/{item.name} would not answer for a while; nothing was applied: "
-                + "; ".join(one.message for one in lost),
-                hint=own or ((scale,) if any(one.effect == "restart" for one in lost) else ()),
+                f"{changed.kind.lower()}/{changed.name} would be unavailable during this change; nothing was applied: "
+                + "; ".join(consequence.message for consequence in lost),
+                hint=own or ((scale,) if any(consequence.effect == "restart" for consequence in lost) else ()),
             )
 
 
 def as_deployed(diff: Diff) -> Diff:
-    """`diff` without what is left to the user only where nothing is deployed: a deployment writes replica bounds to the
-    RayCluster itself, and frees capacity for a second one where that is possible.
+    """`diff` without the hints that deploy makes unnecessary: it writes replica bounds to the RayCluster itself, and
+    frees capacity for a second one if possible.
     """
     return replace(
         diff,
         objects=tuple(
-            replace(item, explanation=replace(item.explanation, consequences=tuple(
-                _as_deployed(one) for one in item.explanation.consequences
+            replace(changed, explanation=replace(changed.explanation, consequences=tuple(
+                _as_deployed(consequence) for consequence in changed.explanation.consequences
             )))
-            for item in diff.objects
+            for changed in diff.objects
         ),
     )  # fmt: skip
 
 
-def _as_deployed(one: Consequence) -> Consequence:
-    if one.effect == "bounds":
-        unless = f", unless {one.unless}" if one.unless else ""
-        return replace(one, message=f"the bounds are written to the live RayCluster as well{unless}", hints=())
-    return replace(one, hints=tuple(hint for hint in one.hints if hint != SHRINK_HINT))
+def _as_deployed(consequence: Consequence) -> Consequence:
+    if consequence.effect == "bounds":
+        unless = f", unless {consequence.unless}" if consequence.unless else ""
+        return replace(consequence, message=f"the bounds are written to the live RayCluster as well{unless}", hints=())
+    return replace(consequence, hints=tuple(hint for hint in consequence.hints if hint != SHRINK_HINT))
 
 
-def stops(one: Consequence) -> bool:
-    """Whether what is still wanted stops."""
-    return one.outage and one.effect in _STOPPING
+def stops(consequence: Consequence) -> bool:
+    """Whether a consequence stops pods of a wanted service."""
+    return consequence.outage and consequence.effect in _STOPPING

@@ -1,4 +1,4 @@
-"""Whether the cluster can take a rendered service: what is checked before anything is applied."""
+"""Checks of the cluster before a rendered service is applied."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 _NODES = (Right("list", "Node"), Right("list", "Pod", everywhere=True))
-"""What reading the nodes and what they hold asks for."""
+"""Rights to read the nodes and the pods on them."""
 
 
 def read_for_apply(
-    cluster: Cluster, one: Rendering, namespace: str, rights: Rights, known: ServiceRef | None = None
+    cluster: Cluster, rendering: Rendering, namespace: str, rights: Rights, known: ServiceRef | None = None
 ) -> Generator[Checked, None, ServiceRef]:
-    """The service that `one` is applied to, if the cluster can take it: KubeRay, the namespace, the rights needed.
+    """The service that `rendering` is applied to, after checks of KubeRay, the namespace and the required rights.
 
-    known: the service, where it has been read already; without an object it is read again.
+    known: the service, if it has been read already; without an object it is read again.
     """
     if known is not None and known.item is not None:
         known.require_rights(rights.needed)
         return known
-    kind, manifest = workload(one.manifests)
+    kind, manifest = workload(rendering.manifests)
     name = manifest["metadata"]["name"]
     yield from reject_other_kind(cluster, kind, name, namespace)
     return read_service_ref(cluster, kind, name, namespace, rights.needed)
 
 
-def check_prerequisites(service: ServiceRef, one: Rendering, rights: Rights) -> Iterator[Checked]:
-    """What is known of the cluster, the rights without which less is shown, and the capacity for a new service."""
+def check_prerequisites(service: ServiceRef, rendering: Rendering, rights: Rights) -> Iterator[Checked]:
+    """Checks of the cluster, the optional rights, and the capacity for a new service."""
     yield from service.checks
-    if service.item is not None:  # what it holds already is not free, and would be counted as missing
+    if service.item is not None:  # its own resources are not free, and would be reported as missing
         yield check_rights(service.permissions, rights)
         return
     nodes = all_nodes(service.cluster)
@@ -53,39 +53,39 @@ def check_prerequisites(service: ServiceRef, one: Rendering, rights: Rights) -> 
             service.permissions.learn(right, allowed=True)
     yield check_rights(service.permissions, rights)
     unread = Checked("capacity", None, "not permitted to list nodes")
-    yield unread if nodes is None else capacity_check(workload(one.manifests)[1], *nodes)
+    yield unread if nodes is None else capacity_check(workload(rendering.manifests)[1], *nodes)
 
 
 def known_cluster(service: ServiceRef) -> KnownCluster:
-    """What the planner takes into account of the cluster of a service."""
+    """The facts about the cluster of a service that the planner uses."""
     return KnownCluster(service.kuberay, None if service.item is None else asks_for_token(service.item))
 
 
-def fit(service: ServiceRef, one: Rendering) -> Generator[Checked, None, Rendering]:
-    """`one` as the cluster takes it: with a token where KubeRay supports it, of the version that runs."""
-    one, untokened = one.for_cluster(known_cluster(service))
+def fit(service: ServiceRef, rendering: Rendering) -> Generator[Checked, None, Rendering]:
+    """`rendering` for the cluster's version of KubeRay: with a token if KubeRay supports it."""
+    rendering, untokened = rendering.for_cluster(known_cluster(service))
     if untokened:
         yield Checked("token authentication", None, untokened)
     if service.kuberay:
-        yield from check_version(service.kuberay, one)
-    yield from check_surroundings(service.cluster, one, workload(one.manifests)[1], service.namespace)
-    return one
+        yield from check_version(service.kuberay, rendering)
+    yield from check_surroundings(service.cluster, rendering, workload(rendering.manifests)[1], service.namespace)
+    return rendering
 
 
 def check_surroundings(
-    cluster: Cluster, one: Rendering, manifest: Mapping[str, Any], namespace: str
+    cluster: Cluster, rendering: Rendering, manifest: Mapping[str, Any], namespace: str
 ) -> Iterator[Checked]:
-    """Whether the cluster can take the objects next to the service, and has what its upgrades need."""
-    require_kinds(cluster, one.manifests, namespace)
+    """Check the prerequisites of the objects next to the service, and of its upgrades."""
+    require_kinds(cluster, rendering.manifests, namespace)
     yield from check_incremental_upgrade(cluster, manifest)
-    network = one.plan.deployment.network if one.plan and one.plan.deployment else None
+    network = rendering.plan.deployment.network if rendering.plan and rendering.plan.deployment else None
     if network is not None:
         yield from check_operator_namespace(cluster, network.operator_namespace)
 
 
-def check_version(running: str, one: Rendering) -> Iterator[Checked]:
-    """Whether the version of KubeRay that runs in the cluster knows all that is in the manifests."""
+def check_version(running: str, rendering: Rendering) -> Iterator[Checked]:
+    """Check that the cluster's version of KubeRay supports all fields of the manifests."""
     version, note = known_version(running)
-    one.check(version)
+    rendering.check(version)
     if note:
         yield Checked("manifests", None, note)

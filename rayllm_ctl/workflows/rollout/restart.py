@@ -1,4 +1,4 @@
-"""Restart what a service runs in: step by step, as its mode lets it."""
+"""Restart the pods of a service step by step, depending on its mode."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Restart:
-    """A service that is to be restarted, and its history.
+    """A service to restart, and its history.
 
     manifest, diff: the change of a RayService that does it, and what it means.
     """
@@ -46,7 +46,7 @@ class Restart:
     diff: Diff | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestartOptions:
     """way: of a RayService, see Way. timeout: seconds; None: as its last plan says."""
 
@@ -57,9 +57,9 @@ class RestartOptions:
 
 
 def prepare_restart(cluster: Cluster, name: str, namespace: str, options: RestartOptions) -> Restart:
-    """What a restart of service `name` does.
+    """Prepare a restart of service `name`.
 
-    Raises UserError where nothing would restart, and OutageError where nothing would answer for a while, unless
+    Raises UserError if nothing would restart, and OutageError if the service would be unavailable for a while, unless
     accept_outage.
     """
     service = read_live_service_ref(cluster, name, namespace, "restart", "follow")
@@ -88,18 +88,18 @@ def prepare_restart(cluster: Cluster, name: str, namespace: str, options: Restar
 def restart(found: Restart, options: RestartOptions) -> Iterator[Event]:
     """Restart a service and, with `wait`, wait until it is Ready; pods of a RayCluster are waited for in any case.
 
-    Raises OutageError where nothing would answer as a second RayCluster does not fit, unless that is accepted; later as
-    wait_ready does, and WaitTimeoutError where a pod of a RayCluster is not replaced in time.
+    Raises OutageError if the service would be unavailable as a second RayCluster does not fit, unless accepted; later
+    as wait_ready does, and WaitTimeoutError if a pod of a RayCluster is not replaced in time.
     """
     limit = start_seconds(found.revisions) if options.timeout is None else options.timeout
     service, cluster = found.service, found.service.cluster
     if found.manifest is None or found.diff is None:
-        yield Noted("the head restarts only with all other pods, and stays: kubectl delete pod restarts it")
+        yield Noted("the head is not restarted, as that restarts all other pods: kubectl delete pod restarts it")
         yield from restart_workers(cluster, service.name, service.namespace, limit)
         if options.wait:
             yield from wait_ready(cluster, service.kind, service.live, limit)
         return
-    how = UpgradeOptions(options.way, options.accept_outage, options.wait, force_conflicts=False)
+    how = UpgradeOptions(way=options.way, accept_outage=options.accept_outage, wait=options.wait, force_conflicts=False)
     upgrade = yield from choose_restart(service, found.revisions, found.diff, how)
     if upgrade.shrink is not None:
         service.require_rights(service.kind.rights_for("bounds").needed)
@@ -111,7 +111,7 @@ def restart(found: Restart, options: RestartOptions) -> Iterator[Event]:
 def _beside(
     service: ServiceRef, manifest: dict[str, Any], replaced: Entry | None, limit: float | None
 ) -> Iterator[Event]:
-    """A second RayCluster beside the one that runs, or in its place. limit: seconds to wait; None: do not."""
+    """Start a second RayCluster next to the running one, or instead of it. limit: seconds to wait; None: no wait."""
     cluster, stored = service.cluster, service.live
     generation = {service.kind.name: int(stored["metadata"].get("generation") or 0)}
     for applied, stored in apply(  # noqa: B007  the last one is waited for
@@ -125,7 +125,7 @@ def _beside(
 
 
 def _with_fewer_replicas(service: ServiceRef, manifest: dict[str, Any], plan: Shrink, limit: float) -> Iterator[Event]:
-    """Fewer replicas until a second RayCluster has taken over, and all of them again. limit: seconds for each step."""
+    """Run fewer replicas until a second RayCluster has taken over, then all again. limit: seconds for each step."""
     cluster = service.cluster
     yield from shrink_replicas(service, plan, limit, force=False, stop=None)
     # KubeRay starts a second RayCluster for the annotation alone: the bounds are there when it does.
@@ -136,13 +136,13 @@ def _with_fewer_replicas(service: ServiceRef, manifest: dict[str, Any], plan: Sh
 
 
 def _refuse_outage(service: ServiceRef, seconds: float) -> None:
-    """Raise OutageError where a RayCluster that answers has one replica: its pod is deleted before the next starts."""
+    """Raise OutageError if a running RayCluster has one replica: its pod is deleted before the next starts."""
     groups = service.live["spec"].get("workerGroupSpecs") or ()
     servers = [group_bounds(group).high for group in groups if group.get("groupName") == kuberay.SERVERS]
     if answers(service.live) and servers == [1]:
         scale = f"rayllm-ctl scale {service.name} -n {service.namespace} --replicas 2"
         raise OutageError(
-            f"{service.label} has one replica, and would not answer until another pod is ready, for up to "
+            f"{service.label} has one replica, and would be unavailable until another pod is ready, for up to "
             f"{format_duration(seconds)}; nothing was restarted",
-            hint=f"{scale}    # first: one answers meanwhile",
+            hint=f"{scale}    # first: one keeps answering",
         )

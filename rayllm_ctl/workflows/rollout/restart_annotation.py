@@ -1,4 +1,4 @@
-"""The part of a RayService that starts a second RayCluster although nothing else of it changes."""
+"""The part of a RayService that starts a second RayCluster without any other change."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from rayllm_ctl.workflows.services import ServiceRef
 
 
 def with_restart(service: ServiceRef) -> dict[str, Any]:
-    """The annotation of the head's pods that KubeRay's hash of the RayCluster takes in, and nothing else.
+    """A RayService with only an annotation of the head's pods, which is part of KubeRay's hash of the RayCluster.
 
-    It has a field manager of its own: a deploy that does not know of it would remove it, which is another change of the
-    hash.
+    It has its own field manager: otherwise the next deploy would remove it, which changes the hash again.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     template = {"metadata": {"annotations": {RESTARTED: now}}}

@@ -1,6 +1,6 @@
-"""The history of a service is kept while it is deployed: a revision once it is applied, its outcome once that is known.
+"""Record the history of a service during a deployment: a revision after the apply, later its outcome.
 
-A deployment never fails because of it: what cannot be kept is said once.
+A deployment never fails because of it: failures to record are reported once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_CHARACTERS = 24
 
 @dataclass(frozen=True)
 class AppliedState:
-    """The manifests of a service as they were applied. start_seconds: what its plan gives a start; None: no plan."""
+    """The manifests of a service as they were applied. start_seconds: the plan's start-up limit; None: no plan."""
 
     kind: WorkloadKind
     name: str
@@ -44,7 +44,7 @@ class AppliedState:
 
 @dataclass(frozen=True)
 class Kept:
-    """The revision of a deployment, whose outcome is yet to be said."""
+    """The revision of a deployment, whose outcome is not recorded yet."""
 
     revision: Revision
     namespace: str
@@ -54,9 +54,9 @@ def record(
     service: ServiceRef, state: AppliedState, done: Sequence[Applied], change: str,
     *, wait: bool, known: Sequence[Revision] | None = None,
 ) -> Generator[Noted, None, Kept | None]:  # fmt: skip
-    """Keep what was applied as a revision; None where nothing changed or nothing can be kept, with a note why.
+    """Record the applied state as a revision; None if nothing changed, or with a note if it cannot be recorded.
 
-    known: the history of the service, where it has been read.
+    known: the history of the service, if it has been read.
     """
     cluster = service.cluster
     try:
@@ -68,7 +68,7 @@ def record(
             return None
         known = listed(cluster, state.name, state.namespace) if known is None else known
         last = known[-1] if known else None
-        changed = any(one.action != "unchanged" for one in done)
+        changed = any(applied.action != "unchanged" for applied in done)
         if not changed and last is not None and same_state(last.manifests, state.manifests):
             return None
         made = add_revision(
@@ -89,7 +89,7 @@ def record(
 def record_outcome(
     cluster: Cluster, kept: Kept | None, events: Iterable[Observed | Noted | Ready]
 ) -> Iterator[Observed | Noted | Ready]:
-    """The events of a wait; its outcome is written to the revision. One that is interrupted ends at once, without."""
+    """The events of a wait; its outcome is written to the revision, unless the wait is interrupted."""
     health: Health | None = None
     outcome = ""
     try:
@@ -107,7 +107,7 @@ def record_outcome(
 
 
 def _set_outcome(cluster: Cluster, kept: Kept | None, outcome: str) -> Iterator[Noted]:
-    """Keep the outcome; a note where that fails, as the revision is then not one to go back to."""
+    """Record the outcome; a note if that fails, as rollback then cannot use the revision."""
     if kept is None:
         return
     try:
@@ -117,9 +117,13 @@ def _set_outcome(cluster: Cluster, kept: Kept | None, outcome: str) -> Iterator[
 
 
 def same_state(one: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether two sets of manifests are the same but for Secrets and their order."""
+    """Whether two sets of manifests are the same except for Secrets and order."""
     first, second = (
-        {(item["kind"], item["metadata"]["name"]): revisions.as_kept(item) for item in side if item["kind"] != "Secret"}
+        {
+            (manifest["kind"], manifest["metadata"]["name"]): revisions.as_kept(manifest)
+            for manifest in side
+            if manifest["kind"] != "Secret"
+        }
         for side in (one, other)
     )
     return first == second
@@ -127,25 +131,27 @@ def same_state(one: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, An
 
 def format_changes(diff: Diff) -> str:
     """The changes of a diff in one short line; empty if there are none."""
-    found: list[str] = []
-    for item in diff.objects:
-        if item.action in ("created", "deleted"):
-            found.append(f"{item.kind} {item.name} {item.action}")
-        elif not (item.after and revisions.code_digest(item.after)):  # of which the service names the digest
-            changes = item.explanation.changes
-            # Bounds of workers follow from those of replicas.
-            found += [_format_change(one) for one in changes if one.effect != "bounds"] or map(_format_change, changes)
-    more = len(found) - _MOST_CHANGES
-    return ", ".join(found[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
+    texts: list[str] = []
+    for changed in diff.objects:
+        if changed.action in ("created", "deleted"):
+            texts.append(f"{changed.kind} {changed.name} {changed.action}")
+        elif not (changed.after and revisions.code_digest(changed.after)):  # the service contains its digest
+            changes = changed.explanation.changes
+            # The bounds of workers are derived from those of replicas.
+            texts += [_format_change(change) for change in changes if change.effect != "bounds"] or map(
+                _format_change, changes
+            )
+    more = len(texts) - _MOST_CHANGES
+    return ", ".join(texts[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _summary(last: Revision | None, state: AppliedState, done: Sequence[Applied]) -> str:
-    """What changed since the last revision."""
-    if any(one.kind == state.kind.name and one.action == "created" for one in done):
+    """The changes since the last revision."""
+    if any(applied.kind == state.kind.name and applied.action == "created" for applied in done):
         return "created"
     if last is None:
-        return "first revision that is kept"
-    kept = [revisions.as_kept(item) for item in state.manifests if item["kind"] != "Secret"]
+        return "first recorded revision"
+    kept = [revisions.as_kept(manifest) for manifest in state.manifests if manifest["kind"] != "Secret"]
     return format_changes(diff_files(last.manifests, kept)) or "applied again"
 
 
@@ -157,7 +163,7 @@ def _format_change(change: FieldChange) -> str:
 
 
 def _short(value: Any) -> str | None:
-    """A value as a list shows it; None where it is too long."""
+    """A value for a list; None if it is too long."""
     if value is None:
         return "unset"
     if isinstance(value, bool):

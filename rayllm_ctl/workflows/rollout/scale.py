@@ -1,4 +1,4 @@
-"""Change the replica bounds of a service that runs, without its spec file."""
+"""Change the replica bounds of a running service, without its spec file."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 HEAD_EXCLUDED = "excludeHeadPodFromServeSvc"
 
 _MAIN_GROUPS = ("gpu", "cpu")
-"""The group with the workers of the one model of a spec, named after its accelerator."""
+"""The worker group of the only model of a spec, named after its accelerator."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """A service with other bounds, to be applied. unchanged, service, applied, revisions: see DeployOptions.
+    """A service with new bounds, to be applied. unchanged, service, applied, revisions: see DeployOptions.
     start_seconds: how long to wait.
     """
 
@@ -57,9 +57,9 @@ class Scaling:
 def prepare(
     cluster: Cluster, name: str, namespace: str, low: int | None, high: int | None, model: str | None
 ) -> Scaling | DeclaredChange:
-    """The service `name` with at least `low` and at most `high` replicas of a model (None: as it is).
+    """The service `name` with `low` to `high` replicas of a model (None: unchanged).
 
-    Raises NotFoundError, and UserError where the bounds are not valid or are not laid out as rayllm-ctl does.
+    Raises NotFoundError, and UserError if the bounds are invalid or not in the form that rayllm-ctl renders.
     """
     rights = RAY_SERVICE.rights_for("apply")
     kind, item = require_service(cluster, name, namespace, rights)
@@ -83,8 +83,10 @@ def prepare(
     others = [_with_budget(item, scaled) for item in others]
     notes += _budget_notes(others, scaled)
     if unknown := applied.unknown(namespace):
-        notes.append(f"{unknown}: what rayllm-ctl applied of these for {name} is not changed, and not in its revision")
-    notes.append("the spec file stays as it is: deploy -f FILE sets its bounds again")
+        notes.append(
+            f"{unknown}: objects that rayllm-ctl applied of these for {name} are not changed, and not in its revision"
+        )
+    notes.append("the spec file is not changed: deploy -f FILE sets its bounds again")
     return Scaling(
         Rendering(name, namespace, (scaled.manifest, *others), tuple(notes), None),
         f"scale: {change}",
@@ -111,7 +113,7 @@ def _scaled_declaration(
 
 
 def _require_owned(service: ServiceRef, own: Mapping[str, Any]) -> None:
-    """Raise ConflictError where another manager has taken over the fields with the bounds."""
+    """Raise ConflictError if another manager has taken over the fields with the bounds."""
     groups = (*service.kind.cluster_path, "workerGroupSpecs")
     for path in (groups,) if service.kind.is_cluster else (("spec", FIELD), groups):
         found: Any = own
@@ -121,7 +123,7 @@ def _require_owned(service: ServiceRef, own: Mapping[str, Any]) -> None:
             others = ", ".join(managers(service.live, *path)) or "another client"
             raise ConflictError(
                 f"{service.label}: {others} has set {'.'.join(path)}, which scale would change",
-                hint="rayllm-ctl deploy -f FILE --force-conflicts    # takes it over with the values of the file",
+                hint="rayllm-ctl deploy -f FILE --force-conflicts    # takes it over, with the values of the file",
             )
 
 
@@ -132,7 +134,7 @@ def _scaled_cluster(
         raise UsageError(f"{service.label} serves one model", hint="leave out --model")
     if low is None or low != high:
         raise UsageError(
-            f"{service.label} has a fixed number of replicas: nothing scales vLLM's own servers",
+            f"{service.label} has a fixed number of replicas: mode raycluster has no autoscaler",
             hint=f"rayllm-ctl scale {service.name} -n {service.namespace} --replicas {high or low or 1}",
         )
     if low < 1:
@@ -148,7 +150,7 @@ def scaled_service(
 ) -> tuple[str, Scaled]:
     """A RayService with at least `low` and at most `high` replicas of a model, whose id comes first.
 
-    Raises UserError where the bounds are not valid or are not laid out as rayllm-ctl does.
+    Raises UserError if the bounds are not valid or are not laid out as rayllm-ctl does.
     """
     if MODEL not in own["metadata"].get("annotations", {}):
         raise _not_ours(service, "it was deployed from a Serve configuration file")
@@ -168,7 +170,7 @@ def scaled_service(
     manifest = with_cluster_spec(own, {**config, "workerGroupSpecs": groups})
     manifest["spec"] = {**manifest["spec"], FIELD: changed}
     if chosen.sole and after.low < before.low and after.low <= 1:
-        # As planner.disruptions has it: requests wait at the head for a single replica.
+        # As in the planner: requests wait at the head for a single replica.
         manifest["spec"].pop(HEAD_EXCLUDED, None)
     return f"{chosen.id}: ", Scaled(manifest, before, after, {group: pods})
 
@@ -199,7 +201,8 @@ def _valid(service: str, before: Bounds, low: int | None, high: int | None) -> B
         raise UsageError("at most 0 replicas: a model needs at least 1", hint="--min 0 --max 1    # scales to zero")
     if after.low > after.high:
         raise UsageError(
-            f"at least {after.low} replicas are more than at most {after.high}; {service} has {before} now",
+            f"the minimum of {after.low} replicas is greater than the maximum of {after.high}; "
+            f"{service} has {before} now",
             hint=f"--min {after.low} --max {max(after.low, after.high)}",
         )
     return after
@@ -208,7 +211,7 @@ def _valid(service: str, before: Bounds, low: int | None, high: int | None) -> B
 def worker_bounds(service: ServiceRef, manifest: Mapping[str, Any], model: ScalableModel) -> tuple[str, Bounds]:
     """The worker group of a model and its bounds, whose maximum is a multiple of the model's.
 
-    Raises UserError where the bounds of the pods are not those that follow from the replicas.
+    Raises UserError if the bounds of the pods are not those that follow from the replicas.
     """
     groups = {
         str(group.get("groupName")): group_bounds(group)
@@ -217,11 +220,11 @@ def worker_bounds(service: ServiceRef, manifest: Mapping[str, Any], model: Scala
     short = "" if model.sole else model.name.removeprefix(f"{service.name}-")
     name = next((one for one in (short, *_MAIN_GROUPS) if one in groups), None)
     if name is None:
-        raise _not_ours(service, f"no worker group is that of model {model.id}")
+        raise _not_ours(service, f"there is no worker group for model {model.id}")
     before = groups[name]
     each, rest = divmod(before.high, model.bounds.high)
     if rest or not each or before.low != model.bounds.low * each:
-        raise _not_ours(service, f"the {before} pods of worker group {name} do not follow from {model.bounds} replicas")
+        raise _not_ours(service, f"the {before} pods of worker group {name} do not match {model.bounds} replicas")
     return name, before
 
 

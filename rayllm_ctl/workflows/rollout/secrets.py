@@ -1,4 +1,4 @@
-"""The Secrets that a gateway reads: whether they are there before it is deployed, and the one that is made for it."""
+"""The Secrets of a gateway: check that they exist before it is deployed, and create the password of Redis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def rights(deployment: Deployment) -> Rights:
-    """What the checks below ask of the API server, and the Secret that is created."""
+    """Rights for the checks below, and for the Secret that is created."""
     made = _is_made(deployment)
     asked = made or _password(deployment) is not None or _keys(deployment) is not None
     return Rights(
@@ -31,25 +31,27 @@ def rights(deployment: Deployment) -> Rights:
 
 
 def check_secrets(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Checked]:
-    """Whether the Secrets are there. Raises UserError where pods could not start without one."""
+    """Check that the Secrets exist. Raises UserError if pods could not start without one."""
     keys, password = _keys(deployment), _password(deployment)
     try:
         if password is not None and not _is_made(deployment):
             _require(read_secret(cluster, password.name, namespace), password, namespace)
-        found = read_secret(cluster, keys, namespace) if keys is not None else None
+        stored = read_secret(cluster, keys, namespace) if keys is not None else None
     except ForbiddenError as error:
         yield Checked(
             "Secrets", None, f"whether the gateway's Secrets exist is unknown: not permitted to {error.right}"
         )
         return
-    if keys is not None and not (found or {}).get("data"):
-        what = "does not exist" if found is None else "has no keys"
+    if keys is not None and not (stored or {}).get("data"):
+        problem = "does not exist" if stored is None else "has no keys"
         command = f"rayllm-ctl keys create --secret {keys} --key-name NAME -n {namespace}"
-        yield Checked("API keys", None, f"Secret {namespace}/{keys} {what}: all requests are rejected until {command}")
+        yield Checked(
+            "API keys", None, f"Secret {namespace}/{keys} {problem}: all requests are rejected until {command}"
+        )
 
 
 def create_password(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Applied]:
-    """Give the managed Redis a random password, unless it has one."""
+    """Create a random password for the managed Redis, unless it has one."""
     password = _password(deployment)
     if password is not None and _is_made(deployment):
         made = add_entry(cluster, password.name, namespace, password.key, secrets.token_urlsafe(32))
@@ -71,18 +73,18 @@ def make_password(cluster: Cluster, deployment: Deployment, namespace: str) -> N
 
 
 def delete_password(cluster: Cluster, deployment: Deployment, namespace: str) -> Iterator[Applied]:
-    """Delete the Secret that `create_password` makes. Deleting a service leaves it."""
+    """Delete the Secret of `create_password`, which the deletion of a service keeps."""
     password = _password(deployment)
     if password is None or not makes_password(deployment):
         return
-    found = read_secret(cluster, password.name, namespace)
-    if found is not None:
-        cluster.delete("Secret", password.name, namespace, uid=found["metadata"]["uid"])
+    stored = read_secret(cluster, password.name, namespace)
+    if stored is not None:
+        cluster.delete("Secret", password.name, namespace, uid=stored["metadata"]["uid"])
         yield Applied("Secret", password.name, namespace, "deleted")
 
 
 def makes_password(deployment: Deployment) -> bool:
-    """Whether `create_password` makes a Secret."""
+    """Whether `create_password` creates a Secret."""
     return _password(deployment) is not None and _is_made(deployment)
 
 

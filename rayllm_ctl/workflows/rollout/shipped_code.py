@@ -1,4 +1,4 @@
-"""The code of rayllm-ctl that runs in the pods of a service: of which release it is, and that of a revision."""
+"""The code of rayllm-ctl in the pods of a service: its release, and the code of a revision."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MODELS = "-serving-"
 
 @dataclass(frozen=True)
 class Shipped:
-    """Code of a service. part: `ingress` or `models`. version: the release that has it; empty: one that did not say.
+    """Code of a service. part: `ingress` or `models`. version: its release; empty: not recorded.
 
-    current: whether this release of rayllm-ctl has the same. problem: why nothing else is known of it.
+    current: whether this release of rayllm-ctl has the same code. problem: why it could not be read.
     """
 
     part: str
@@ -39,9 +39,9 @@ class Shipped:
 
 
 def shipped(cluster: Cluster, name: str, namespace: str) -> list[Shipped]:
-    """The code that the service `name` mounts; none where it needs none, or has it in its image.
+    """The code that the service `name` mounts; empty if it needs none, or has it in its image.
 
-    Raises NotFoundError where there is no such service.
+    Raises NotFoundError if there is no such service.
     """
     _, item = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("version"))
     own = (f"{name}{_INGRESS}", f"{name}{_MODELS}")
@@ -49,7 +49,7 @@ def shipped(cluster: Cluster, name: str, namespace: str) -> list[Shipped]:
 
 
 def _names(value: Any) -> set[str]:
-    """The ConfigMaps that an object mounts, wherever its pod templates are."""
+    """The ConfigMaps that the pod templates of an object mount."""
     if isinstance(value, Mapping):
         own = value.get("configMap")
         name = {str(own["name"])} if isinstance(own, Mapping) and "name" in own else set()
@@ -78,17 +78,17 @@ def _shipped(cluster: Cluster, config_map: str, service: str, namespace: str) ->
 
 
 def _own(service: str) -> list[CodeVolume]:
-    """What this release ships."""
+    """The code that this release ships."""
     return [ingress_code(service), *(models_code(service, transformers=one) for one in (False, True))]
 
 
 def restored(
     cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace: str
 ) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """The manifests of a revision with the code that it names, and what differs from it.
+    """The manifests of a revision with the code that it names, and notes on differences.
 
-    Code of models stays in the cluster under the name with its digest. That of the ingress is replaced by each other
-    one, so the revision gets the present one. Raises UserError where code of models is gone.
+    Code of models stays in the cluster in a ConfigMap named after its digest. The code of the ingress is replaced in
+    place, so the revision gets the current one. Raises UserError if code of models is gone.
     """
     found: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -103,7 +103,7 @@ def restored(
         if given != wanted:
             replaced[wanted] = given
             notes.append(
-                f"the ingress keeps its present code, of rayllm-ctl {_version(code)}: that of the revision, of "
+                f"the ingress keeps its current code, of rayllm-ctl {_version(code)}: that of the revision, of "
                 f"rayllm-ctl {_version(item)}, is not kept"
             )
         metadata = {**item["metadata"], "annotations": code["metadata"]["annotations"]}

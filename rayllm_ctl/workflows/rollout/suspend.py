@@ -1,4 +1,4 @@
-"""A service without pods: its objects, addresses, keys and history stay, and its GPUs are free."""
+"""Suspend and resume a service: it keeps objects, addresses, keys and history, but not its pods and GPUs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 _SUSPENDS = (1, 6)
-"""The first version of KubeRay that carries spec.rayClusterConfig.suspend to the RayCluster that runs
+"""The first version of KubeRay that applies spec.rayClusterConfig.suspend to the running RayCluster
 (shouldUpdateCluster in ray-operator/controllers/ray/rayservice_controller.go; ray-project/kuberay#4686)."""
 
 
 @dataclass(frozen=True)
 class Suspension:
-    """A service that is to be suspended or resumed. start_seconds: how long a start takes, as its last plan says.
+    """A service to suspend or resume. start_seconds: the start-up limit of its last plan.
 
     declaration: the LLMService that declares it; None: none does.
     """
@@ -43,13 +43,13 @@ class Suspension:
 
 
 def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspension:
-    """The service `name`. Raises NotFoundError, and UserError where KubeRay cannot suspend it now."""
+    """The service `name`. Raises NotFoundError, and UserError if KubeRay cannot suspend it now."""
     service = read_live_service_ref(cluster, name, namespace, "suspend", declared=CHANGE_DECLARED)
     if not service.kind.is_cluster:
         if service.kuberay and parse_version(service.kuberay) < _SUSPENDS:
             raise UserError(
-                f"KubeRay {service.kuberay} cannot suspend a RayService: 1.6 or newer can",
-                hint=f"rayllm-ctl scale {name} -n {namespace} --min 0    # no worker runs while no request arrives",
+                f"KubeRay {service.kuberay} cannot suspend a RayService: 1.6 or newer is required",
+                hint=f"rayllm-ctl scale {name} -n {namespace} --min 0    # no workers run while there are no requests",
             )
         if len(service.kind.clusters_of(service.live)) > 1:
             raise UserError(
@@ -63,9 +63,9 @@ def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspensio
 
 
 def suspend(found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[Event]:
-    """Have KubeRay delete all pods of a service and, with `wait`, wait until none is left.
+    """Have KubeRay delete all pods of a service and, with `wait`, wait until they are gone.
 
-    timeout: seconds; None: as its last plan gives a start. Raises WaitTimeoutError with what is left then.
+    timeout: seconds; None: the start-up limit of its last plan. Raises WaitTimeoutError with the remaining pods.
     """
     service = found.service
     if found.declaration is not None:
@@ -112,9 +112,9 @@ def resume(found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[
 
 
 def _set(service: ServiceRef, *, suspended: bool) -> Generator[Applied, None, dict[str, Any]]:
-    """Apply the field; returns the object as it is stored then.
+    """Apply the field; returns the stored object.
 
-    Raises FieldConflictError where another client, such as Kueue, has set it otherwise.
+    Raises FieldConflictError if another client, such as Kueue, has set it differently.
     """
     field: dict[str, Any] = {"suspend": suspended}
     manifest = {
@@ -132,6 +132,6 @@ def _set(service: ServiceRef, *, suspended: bool) -> Generator[Applied, None, di
 
 
 def _pods(snapshot: Snapshot) -> list[str]:
-    """The pods of Ray that are left, as in pod/qwen-head."""
+    """The remaining Ray pods, as in pod/qwen-head."""
     pods = [item["metadata"] for item in snapshot.of_kind("Pod")]
     return [f"pod/{one['name']}" for one in pods if kuberay.CLUSTER in (one.get("labels") or {})]

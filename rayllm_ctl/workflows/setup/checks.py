@@ -1,4 +1,4 @@
-"""What `check` looks at: the cluster, what the user may do in it, and what services of spec files need."""
+"""The checks of `check`: the cluster, the user's permissions, and the requirements of spec files."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 _COMMANDS = ("deploy", "status", "delete")
-"""The commands whose rights are looked at."""
+"""The commands whose rights are checked."""
 
 
 def check_cluster(cluster: Cluster, namespace: str) -> Iterator[Check]:
-    """What the cluster has of all that services need, as it is found out.
+    """Check the prerequisites of services in the cluster, yielding each result.
 
-    Raises UserError where the API server does not answer at all.
+    Raises UserError if the API server does not answer.
     """
     yield Check("Kubernetes", "API server", True, f"{server_version(cluster)} at {cluster.server}")
     served = prerequisites.served_kinds(cluster, namespace)
@@ -53,44 +53,46 @@ def check_cluster(cluster: Cluster, namespace: str) -> Iterator[Check]:
     elif (used := quota_check(quotas, namespace)) is not None:
         yield used
     yield from prerequisites.permission_checks(cluster, namespace, {name: COMMANDS[name] for name in _COMMANDS})
-    found = all_nodes(cluster)
-    if found is None:
+    nodes = all_nodes(cluster)
+    if nodes is None:
         yield Check("nodes", "ready", None, "not permitted to list nodes and the pods of all namespaces")
     else:
-        yield from node_checks(*found, gpus.load_gpus().values())
+        yield from node_checks(*nodes, gpus.load_gpus().values())
 
 
-def check_service(cluster: Cluster, one: Rendering, namespace: str) -> Iterator[Check]:
-    """What a rendered service needs of the cluster: each problem, where `deploy` ends at the first."""
-    category = f"service {one.name}"
+def check_service(cluster: Cluster, rendering: Rendering, namespace: str) -> Iterator[Check]:
+    """Check the requirements of a rendered service: all problems, whereas `deploy` ends at the first."""
+    category = f"service {rendering.name}"
     version = kuberay_version(cluster)
     untokened = ""
-    if one.decided is not None:
-        one, untokened = one.for_cluster(KnownCluster(version or "", _asks_now(cluster, one, namespace)))
+    if rendering.decided is not None:
+        rendering, untokened = rendering.for_cluster(
+            KnownCluster(version or "", _asks_now(cluster, rendering, namespace))
+        )
     if untokened:
         yield Check(category, "token authentication", None, untokened)
-    _, manifest = workload(one.manifests)
+    _, manifest = workload(rendering.manifests)
     if version is not None:
-        yield from _guarded(category, "manifests", lambda: check_version(version, one))
-    yield from _guarded(category, "objects", lambda: check_surroundings(cluster, one, manifest, namespace))
-    planned = one.plan.deployment if one.plan else None
+        yield from _guarded(category, "manifests", lambda: check_version(version, rendering))
+    yield from _guarded(category, "objects", lambda: check_surroundings(cluster, rendering, manifest, namespace))
+    planned = rendering.plan.deployment if rendering.plan else None
     if planned is not None:
         yield from _guarded(category, "Secrets", lambda: gatewaysecrets.check_secrets(cluster, planned, namespace))
-    wanted = needs(one.manifests)
+    wanted = needs(rendering.manifests)
     if planned is not None and planned.redis is not None and gatewaysecrets.makes_password(planned):
         made = planned.redis.password.name  # by deploy
         wanted = [need for need in wanted if (need.kind, need.name) != ("Secret", made)]
     yield from prerequisites.need_checks(cluster, namespace, wanted, category)
-    templates = {who: pod for item in one.manifests for who, pod in pod_templates(item).items()}
+    templates = {who: pod for manifest in rendering.manifests for who, pod in pod_templates(manifest).items()}
     yield from prerequisites.admission_checks(cluster, namespace, templates, category)
-    found = all_nodes(cluster)
-    if found is not None:
-        yield _of(category, capacity_check(placed(manifest, namespace), *found))
+    nodes = all_nodes(cluster)
+    if nodes is not None:
+        yield _of(category, capacity_check(placed(manifest, namespace), *nodes))
 
 
-def _asks_now(cluster: Cluster, one: Rendering, namespace: str) -> bool | None:
-    """Whether the running service asks for a token; None where there is none, or it may not be read."""
-    kind, manifest = workload(one.manifests)
+def _asks_now(cluster: Cluster, rendering: Rendering, namespace: str) -> bool | None:
+    """Whether the running service requires a token; None if there is no service, or it may not be read."""
+    kind, manifest = workload(rendering.manifests)
     try:
         live = find(cluster, kind, manifest["metadata"]["name"], namespace)
     except ForbiddenError:
@@ -99,13 +101,13 @@ def _asks_now(cluster: Cluster, one: Rendering, namespace: str) -> bool | None:
 
 
 def _guarded(category: str, name: str, look: Callable[[], Iterator[Checked]]) -> Iterator[Check]:
-    """What `look` found, an error that it raises included. ok only where it found nothing to say."""
-    found: list[Check] = []
+    """The checks of `look`, including an error that it raises; one that is ok if there are none."""
+    checks: list[Check] = []
     try:
-        found = [_of(category, checked) for checked in look()]
+        checks = [_of(category, checked) for checked in look()]
     except UserError as error:
-        found.append(Check(category, name, False, error.message, error.hints))
-    yield from found or [Check(category, name, True)]
+        checks.append(Check(category, name, False, error.message, error.hints))
+    yield from checks or [Check(category, name, True)]
 
 
 def _of(category: str, checked: Checked) -> Check:

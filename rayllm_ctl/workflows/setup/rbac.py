@@ -1,4 +1,4 @@
-"""Which rights each command needs, and the Roles that grant them. Nothing is asked of a cluster."""
+"""The rights that each command needs, and Roles that grant them. Does not contact a cluster."""
 
 from __future__ import annotations
 
@@ -19,16 +19,11 @@ from rayllm_ctl.model.workload import Activity, Right, Rights
 from rayllm_ctl.workflows.access import api_keys as keys
 from rayllm_ctl.workflows.access import serve_config as serveconfig
 from rayllm_ctl.workflows.batch.submit import RAY_JOB, submit_rights
-
-BESIDE = (
-    "ConfigMap", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget", "Deployment", "PodMonitor",
-    "ServiceMonitor",
-)  # fmt: skip
-"""Kinds of the objects that a spec may have rendered next to its RayService or RayCluster."""
+from rayllm_ctl.workflows.setup.controller_rights import BESIDE, LEASE_RIGHTS, controller_rights
 
 
 def _both(*activities: Activity) -> Rights:
-    """Of services in either mode."""
+    """For services in either mode."""
     total = Rights()
     for workload in (RAY_SERVICE, RAY_CLUSTER):
         total |= workload.rights_for(*(activity for activity in activities if activity in workload.rights))
@@ -40,7 +35,7 @@ def _on(kinds: Iterable[str], *verbs: str) -> Rights:
 
 
 _APPLIED = Rights(display=tuple(Right("list", name) for name in APPLIED))
-"""What finds the objects that were applied for a service: a template of the user's own may have added any of them."""
+"""Rights to find the objects applied for a service: a user's template may have added any kind."""
 
 _REMOVAL = _both("delete") | _on(BESIDE, "list", "delete") | _APPLIED
 _DEPLOY = (
@@ -50,7 +45,7 @@ _DEPLOY = (
     | Rights(
         display=(
             Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True),
-            # For --accept-outage, where a second RayCluster has no capacity before the first is gone.
+            # For --accept-outage, if a second RayCluster fits only after the first is deleted.
             Right("delete", "RayCluster"),
         )
     )
@@ -108,8 +103,9 @@ COMMANDS: Mapping[str, Rights] = {
     "release": _DEPLOY | RELEASE,
     "rerender": _both("follow") | CHANGE_DECLARED,
     "version": Rights(display=OPERATOR) | _both("version"),
+    "controller": controller_rights() | LEASE_RIGHTS,
 }
-"""The rights of each command that talks to a cluster: all that its features may ask for."""
+"""The rights of each command that talks to a cluster, for all of its features."""
 
 _LOOKING = (
     "check", "status", "watch", "wait", "events", "history", "endpoint", "serve-config", "version",
@@ -119,9 +115,9 @@ _LOOKING = (
 ROLES: Mapping[str, tuple[str, ...]] = {
     "viewer": _LOOKING,
     "ci": ("check", "deploy", "apply", "diff", "status", "watch", "wait"),
-    "operator": tuple(COMMANDS),
+    "operator": tuple(name for name in COMMANDS if name != "controller"),
 }
-"""Sets of commands for common users."""
+"""Sets of commands for common roles."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,7 @@ class Subjects:
     service_accounts: tuple[tuple[str, str], ...] = ()
 
     def objects(self) -> list[dict[str, str]]:
-        """As a RoleBinding lists them."""
+        """The subjects of a RoleBinding."""
         group = "rbac.authorization.k8s.io"
         return [
             *({"kind": "User", "apiGroup": group, "name": name} for name in self.users),
@@ -143,7 +139,7 @@ class Subjects:
 
 
 def rights_of(names: Sequence[str]) -> Rights:
-    """The rights of commands and roles. UsageError for a name that is neither."""
+    """The rights of commands and roles. UsageError for any other name."""
     total = Rights()
     for name in names:
         if name not in COMMANDS and name not in ROLES:
@@ -163,34 +159,36 @@ def roles(
 ) -> list[dict[str, Any]]:
     """A Role and, where rights reach beyond a namespace, a ClusterRole; their bindings if there are subjects.
 
-    namespace: of the Role; None leaves it to who applies it. needed_only: without the rights that commands only need
-    to show more. Raises UsageError for a ClusterRoleBinding without a namespace: its name has to tell them apart.
+    namespace: of the Role; None leaves it open. needed_only: without the rights that commands need only to show more.
+    Raises UsageError for a ClusterRoleBinding without a namespace: its name contains it.
     """
     granted = rights.needed if needed_only else (*rights.needed, *rights.display)
-    wide = [right for right in granted if _is_wide(right)]
-    near = [right for right in granted if not _is_wide(right)]
+    wide = [right for right in granted if is_wide(right)]
+    near = [right for right in granted if not is_wide(right)]
     place = {"namespace": namespace} if namespace else {}
-    found: list[dict[str, Any]] = [_role("Role", {"name": name, **place}, near)]
+    roles: list[dict[str, Any]] = [_role("Role", {"name": name, **place}, near)]
     listed = subjects.objects()
     if listed:
-        found.append(_binding("RoleBinding", {"name": name, **place}, "Role", name, listed))
+        roles.append(_binding("RoleBinding", {"name": name, **place}, "Role", name, listed))
     if wide:
-        found.append(_role("ClusterRole", {"name": name}, wide))
+        roles.append(_role("ClusterRole", {"name": name}, wide))
     if wide and listed:
         if not namespace:
             raise UsageError(
-                "the ClusterRoleBinding is named after the namespace, and none is given", hint="-n NAMESPACE"
+                "the ClusterRoleBinding is named after the namespace, and no namespace was given", hint="-n NAMESPACE"
             )
-        found.append(_binding("ClusterRoleBinding", {"name": f"{name}-{namespace}"}, "ClusterRole", name, listed))
-    return found
+        roles.append(_binding("ClusterRoleBinding", {"name": f"{name}-{namespace}"}, "ClusterRole", name, listed))
+    return roles
 
 
 def rules(rights: Iterable[Right]) -> list[dict[str, list[str]]]:
     """The rules of a Role that grants `rights`: one for all resources of an API group with the same verbs."""
     verbs: dict[tuple[str, str], set[str]] = defaultdict(set)
     for right in rights:
-        what = kind(right.kind)
-        verbs[what.group, f"{what.plural}/{right.subresource}" if right.subresource else what.plural].add(right.verb)
+        api_kind = kind(right.kind)
+        verbs[api_kind.group, f"{api_kind.plural}/{right.subresource}" if right.subresource else api_kind.plural].add(
+            right.verb
+        )
     resources: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), allowed in sorted(verbs.items()):
         resources[group, tuple(sorted(allowed))].append(resource)
@@ -200,7 +198,7 @@ def rules(rights: Iterable[Right]) -> list[dict[str, list[str]]]:
     ]
 
 
-def _is_wide(right: Right) -> bool:
+def is_wide(right: Right) -> bool:
     """Whether a Role of the service's namespace cannot grant it."""
     return right.everywhere or bool(right.namespace) or not kind(right.kind).namespaced
 

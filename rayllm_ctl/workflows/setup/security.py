@@ -1,4 +1,4 @@
-"""`check --security`: who can reach a live service, and what its pods may do."""
+"""`check --security`: the access to a live service, and the permissions of its pods."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def check_security(cluster: Cluster, name: str, namespace: str) -> Iterator[Check]:
-    """The checks of the RayService or RayCluster `name`, whoever made it.
+    """The checks of the RayService or RayCluster `name`, regardless of who created it.
 
-    Raises NotFoundError where there is none, and ClusterError where it or its pods may not be read.
+    Raises NotFoundError if there is none, and ClusterError if it or its pods may not be read.
     """
     with explained(cluster, namespace, RAY_SERVICE.rights_for("security")):
         kind, workload = _find(cluster, name, namespace)
@@ -32,7 +32,7 @@ def check_security(cluster: Cluster, name: str, namespace: str) -> Iterator[Chec
 
 def _find(cluster: Cluster, name: str, namespace: str) -> tuple[WorkloadKind, dict[str, Any]]:
     for kind in WORKLOADS.values():
-        found = find(cluster, kind, name, namespace)
-        if found is not None:
-            return kind, found
+        service = find(cluster, kind, name, namespace)
+        if service is not None:
+            return kind, service
     raise not_found(cluster, RAY_SERVICE, name, namespace)

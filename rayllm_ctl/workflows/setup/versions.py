@@ -1,4 +1,4 @@
-"""Versions: ours, the cluster's, KubeRay's."""
+"""Versions of rayllm-ctl, the cluster and KubeRay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Versions:
-    """`kuberay` is None where the operator is not installed, or listing it is not permitted."""
+    """`kuberay` is None if the operator is not installed, or listing it is not permitted."""
 
     rayllm_ctl: str
     kubernetes: str | None = None
@@ -23,7 +23,7 @@ class Versions:
 
 
 def tool_versions(cluster: Cluster | None) -> Versions:
-    """All three versions, or only ours without a cluster."""
+    """All three versions, or only that of rayllm-ctl without a cluster."""
     if cluster is None:
         return Versions(__version__)
     return Versions(__version__, server_version(cluster), kuberay_version(cluster))

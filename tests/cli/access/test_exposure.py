@@ -73,7 +73,7 @@ def test_endpoint_says_the_address_or_why_there_is_none(run: Run, api: FakeAPI, 
     assert (told.code, told.out, told.err) == (0, "http://tiny-serve-svc.llm:8000/v1\n", PENDING)
     none = run("endpoint", "tiny", "--external")
     assert (none.code, none.out) == (1, "")
-    assert "has no external address that can be used:" in none.err
+    assert "has no usable external address:" in none.err
     assert "ingress/tiny: Rejected: IngressClass nginx does not exist" in none.err
     settle(api)
     assert run("endpoint", "tiny").err == READY
@@ -109,7 +109,7 @@ def test_status_and_deploy_say_them_and_the_model_is_ready_without(run: Run, api
     assert deployed.code == 0
     for line in PENDING.splitlines():
         assert f"note      {line}" in deployed.err.replace("note        ", "note      ")
-    assert "rayllm-ctl status tiny -n llm   # whether they can be reached by then" in deployed.err
+    assert "rayllm-ctl status tiny -n llm   # whether they can be reached" in deployed.err
     settle(api)
     for line in READY.splitlines():
         assert f"  {line}\n" in run("status", "tiny").out

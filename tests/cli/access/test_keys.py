@@ -127,7 +127,7 @@ def test_keys_of_a_service(run: Run, api: FakeAPI, tmp_path: Path) -> None:
     assert "annotations" not in api.stored("Pod", "back")["metadata"]
     assert "API keys" not in deployed(run, tmp_path, KEYS)
     deployed(run, tmp_path, SPEC + "  gateway: {}\n")
-    assert "admits everyone" in run("keys", "list", "chat", "-n", "llm").err
+    assert "does not require API keys" in run("keys", "list", "chat", "-n", "llm").err
     deployed(run, tmp_path, SPEC)
     assert "has no gateway" in run("keys", "list", "chat", "-n", "llm").err
 

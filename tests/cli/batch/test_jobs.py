@@ -152,7 +152,7 @@ def test_a_job_that_was_called_done_can_be_run_again_before_kuberay_knows_of_its
     run: Run, api: FakeAPI, said: dict[str, Any]
 ) -> None:
     fakejobs.running(api)
-    assert f"{NAME} has not ended" in run("batch", "resume", NAME).err
+    assert f"{NAME} is still running" in run("batch", "resume", NAME).err
     fakejobs.says(api, said)
     # There is no KubeRay here that deletes the pods with the job, so their end is not waited for to the end.
     resumed = run("batch", "resume", NAME, "--timeout", "1ms")

@@ -172,7 +172,7 @@ URL = ("bench", "--url", "http://127.0.0.1:9/v1", "--model", "m")
         (URL, "--calibrate is for NAME"),
         (("bench", "chat", "--rate", "4"), "--calibrate takes one load"),
         (("bench", "chat", "--concurrency", "1,4"), "--calibrate takes one load"),
-        (("bench", "chat", "--prefix-tokens", "9"), "exclude each other"),
+        (("bench", "chat", "--prefix-tokens", "9"), "cannot be combined"),
         (("bench", "chat", "--no-stream"), "TTFT is not measured"),
     ],
 )
@@ -190,5 +190,5 @@ def test_a_server_on_cpus_has_no_prediction(run: Run, api: FakeAPI, deploy: Depl
     live = live_model(api.stored("RayService", "tiny"), "tiny")
     assert live is not None
     assert live.vllm_version == "0.29.0"
-    assert planned_of(live) == "the speed of CPUs is not planned"
+    assert planned_of(live) == "the planner does not predict the speed of CPUs"
     assert live_model(api.stored("RayService", "tiny"), "other") is None

@@ -127,7 +127,7 @@ def test_a_log_without_an_exception_is_an_error_with_its_last_lines(run: Run, me
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--pp", "6"), "a replica takes 6 pods, and vLLM's benchmarks run in one"),
+        (("--pp", "6"), "a replica consists of 6 pods, and vLLM's benchmarks run in one"),
         (("--max-model-len", "300"), "256 tokens of a prompt and 128 of an answer exceed the maximum length of 300"),
     ],
 )

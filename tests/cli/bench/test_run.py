@@ -101,7 +101,7 @@ def test_a_report_needs_nothing_else(run: Run, server: KnownServer, tmp_path: Pa
     text = page.read_text()
     assert text.count("<svg") == 5
     assert "2 in flight: replicas 1 → 2 (after 2s)" in text
-    assert text.count("nothing: the plan of a server at --url is not known") == 1
+    assert text.count("nothing: the plan of a server at --url is unknown") == 1
     assert "2 in flight" in text
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
@@ -131,25 +131,25 @@ URL = ("--url", "http://127.0.0.1:9/v1", "--model", "m")
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ((), "there is nothing to measure"),
+        ((), "a service or --url is required"),
         (("x", *URL), "both NAME and --url were given"),
-        ((*URL, "--rate", "1", "--concurrency", "2"), "exclude each other"),
+        ((*URL, "--rate", "1", "--concurrency", "2"), "cannot be combined"),
         ((*URL, "--concurrency", "0"), "whole numbers greater than 0"),
-        ((*URL, "--find-max"), "--find-max needs the limits to keep"),
+        ((*URL, "--find-max"), "--find-max requires --slo"),
         ((*URL, "--slo", "ttft"), "ttft"),
         ((*URL, "--slo", "speed=1s"), '"speed=1s" is not one of'),
         ((*URL, "--input-tokens", "uniform:5"), "expected N, uniform:MIN:MAX"),
-        ((*URL, "--arrivals", "burst", "--rate", "1"), "need each other"),
+        ((*URL, "--arrivals", "burst", "--rate", "1"), "require each other"),
         ((*URL, "--prefix-tokens", "256"), "leaves nothing of prompts of 256 tokens"),
         ((*URL, "--local"), "--local is for NAME"),
         ((*URL, "--api-key-secret", "a/b"), "--api-key-secret is for load from inside the cluster"),
         (("--url", "ftp://x/v1"), "not an http or https address"),
-        (("--url", "http://u:p@x/v1"), "scheme, host, port and path alone"),
+        (("--url", "http://u:p@x/v1"), "must consist of scheme, host, port and path"),
         (("x", "--ca-file", __file__), "are for --url"),
         ((*URL, "--ca-file", __file__), "are for https"),
         (("--url", "https://127.0.0.1:9/v1", "--model", "m", "--ca-file", __file__), "has no usable certificates"),
         (("--url", "http://x:y/v1"), "not an http or https address"),
-        ((*URL, "--duration", "0s"), "--duration has to be longer than 0"),
+        ((*URL, "--duration", "0s"), "--duration must be greater than 0"),
         ((*URL, "--slo", "ttft=0"), "longer than 0"),
     ],
 )

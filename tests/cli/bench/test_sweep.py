@@ -157,8 +157,8 @@ def test_variants_are_measured_one_after_another_and_removed(
 def test_results_of_another_load_or_spec_are_not_mixed(sweep: Run, load: Load, tmp_path: Path) -> None:
     assert sweep().code == 0
     for flags, says in (
-        (("--concurrency", "4"), "load.loads[0].concurrency is 8 there and 4 here"),
-        (("--max-model-len", "2048"), "spec.engine.maxModelLen is 1024 there and 2048 here"),
+        (("--concurrency", "4"), "load.loads[0].concurrency is 8 in the folder and 4 now"),
+        (("--max-model-len", "2048"), "spec.engine.maxModelLen is 1024 in the folder and 2048 now"),
         (("--vary", "replicas.max=1,2"), "vary[0] is "),
     ):
         result = sweep(*flags)
@@ -313,11 +313,11 @@ def test_a_measured_variant_whose_deletion_did_not_arrive_is_removed_by_the_next
     result = sweep("--max-num-seqs", "8,16")
     name = load.names[-1]
     assert (result.code, api.names("RayService")) == (130, [name]), str(result)
-    assert "the same bench sweep again removes it" in result.err
+    assert "run the same bench sweep again to remove it" in result.err
     over.set()
     again = sweep("--max-num-seqs", values)
     assert again.code == 0, str(again)
-    assert f"{name} was left by an interrupted sweep, and is removed first" in again.err
+    assert f"{name} was left by an interrupted sweep and is removed first" in again.err
     assert api.names("RayService") == []
     assert load.names.count(name) == 1
     before = len(api.requests)
@@ -362,7 +362,7 @@ def test_a_service_that_the_sweep_did_not_make_is_not_touched(
     api.put(kind="RayService", metadata={"name": name}, spec={"mine": True})
     result = run("bench", "sweep", *TINY, "--max-num-seqs", "8,16", "--output-dir", str(tmp_path / "other"))
     assert result.code == 1, str(result)
-    assert f"rayservice/{name} exists in namespace llm and was not made by this sweep" in result.err
+    assert f"rayservice/{name} exists in namespace llm and was not created by this sweep" in result.err
     assert len(load.names) == 2
     assert api.stored("RayService", name)["spec"] == {"mine": True}
 
@@ -430,7 +430,7 @@ def test_a_variant_without_an_answer_has_failed(sweep: Run, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ((), "there is nothing to vary"),
+        ((), "no field to vary was given"),
         (("--tp", "1,x"), '--tp x: expected an integer, found "x"'),
         (("--tp", "1,1"), "--tp: 1 is there twice"),
         (("--replicas", "x"), "--replicas: expected an integer, found x"),
@@ -445,7 +445,7 @@ def test_a_variant_without_an_answer_has_failed(sweep: Run, monkeypatch: pytest.
         (("--vary", "tp"), "expected FIELD=VALUE"),
         (("--vary", "mode=rayservice,raycluste"), '--vary mode=raycluste: "raycluste" is not supported'),
         (("--gpu", "L4,L5"), "gpu L5: "),
-        (("--tp", "1,2", "--find-max"), "--find-max needs the limits to keep"),
+        (("--tp", "1,2", "--find-max"), "--find-max requires --slo"),
     ],
 )
 def test_flags_that_cannot_work(run: Run, api: FakeAPI, flags: tuple[str, ...], says: str) -> None:

@@ -102,7 +102,7 @@ def test_it_waits_no_longer_than_until_the_next_report(run: Run, rayservice: Fak
     begin = clock.now
     result = run("top", "tiny", "--interval", "100ms")
     assert 1.4 < clock.now - begin < 1.6
-    assert "waiting for the next report of Ray, which comes every 1 s\n" in result.err
+    assert "waiting for the next report of Ray, which is sent every 1 s\n" in result.err
     header, row = rows(result.out)
     assert dict(zip(header, row, strict=True))["GEN-TOK/S"] == "0.0"
 
@@ -257,4 +257,4 @@ def test_what_cannot_be_shown(run: Run, rayservice: FakeAPI) -> None:
     assert "hint: rayllm-ctl status tiny -n llm" in failed.err
     wrong = run("top", "tiny", "--interval", "0s")
     assert wrong.code == 2
-    assert "--interval has to be longer than 0" in wrong.err
+    assert "--interval must be greater than 0" in wrong.err

@@ -12,7 +12,9 @@ TINY = (
     "--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--name", "tiny",
     "--image", "example.com/vllm-cpu:1", "--max-model-len", "1024", "-n", "llm", "--offline",
 )  # fmt: skip
-BUDGETS = "not permitted to list poddisruptionbudgets.policy in namespace llm: what rayllm-ctl applied of these for "
+BUDGETS = (
+    "not permitted to list poddisruptionbudgets.policy in namespace llm: objects that rayllm-ctl applied of these for "
+)
 
 
 def forbid(api: FakeAPI, plural: str, resource: str = "") -> None:
@@ -35,24 +37,24 @@ def test_delete_says_of_what_it_may_leave_objects(run: Run, api: FakeAPI) -> Non
     forbid(api, "controllerrevisions", "controllerrevisions.apps")
     result = run("delete", "tiny", "-n", "llm", "--no-wait")
     assert (result.code, api.names("PodDisruptionBudget")) == (0, ["tiny"]), str(result)
-    assert f"{BUDGETS}tiny is not deleted" in result.err
+    assert f"{BUDGETS}tiny are not deleted" in result.err
     assert "not permitted to list controllerrevisions.apps: the history of tiny is not deleted" in result.err
 
 
 @pytest.mark.usefixtures("service")
 def test_deploy_and_diff_say_what_may_be_left_of_an_earlier_spec(run: Run, api: FakeAPI) -> None:
     one_replica = (*TINY, "--min-replicas", "1")
-    assert f"note: {BUDGETS}an earlier tiny is not deleted" in run("diff", *one_replica).err
+    assert f"note: {BUDGETS}an earlier tiny are not deleted" in run("diff", *one_replica).err
     result = run("deploy", *one_replica, "--no-wait")
     assert (result.code, api.names("PodDisruptionBudget")) == (0, ["tiny"]), str(result)
-    assert f"{BUDGETS}an earlier tiny is not deleted" in result.err
+    assert f"{BUDGETS}an earlier tiny are not deleted" in result.err
 
 
 @pytest.mark.usefixtures("service")
 def test_scale_says_what_it_may_not_adapt(run: Run, api: FakeAPI) -> None:
     result = run("scale", "tiny", "-n", "llm", "--min", "1", "--no-wait")
     assert result.code == 0, str(result)
-    assert f"{BUDGETS}tiny is not changed, and not in its revision" in result.err
+    assert f"{BUDGETS}tiny are not changed, and not in its revision" in result.err
 
 
 @pytest.mark.usefixtures("service")
@@ -71,7 +73,7 @@ def test_batch_cancel_says_of_what_it_may_leave_objects(run: Run, api: FakeAPI) 
     forbid(api, "configmaps")
     result = run("batch", "cancel", fakejobs.NAME, "--no-wait")
     assert (result.code, len(api.names("ConfigMap"))) == (0, 1), str(result)
-    left = f"what rayllm-ctl applied of these for {fakejobs.NAME} is not deleted"
+    left = f"objects that rayllm-ctl applied of these for {fakejobs.NAME} are not deleted"
     assert f"not permitted to list configmaps in namespace llm: {left}" in result.err
 
 

@@ -124,7 +124,7 @@ def test_the_accelerator_of_the_file_decides(render: Render) -> None:
     assert "accelerator_type:L40S" in group["rayStartParams"]["resources"]
     code, _, err = render(text(config(accelerator_type="L40S")), *H100)
     assert code == 2
-    assert "--gpu H100-80GB is the GPU of no model: the file says L40S" in err
+    assert "no model uses --gpu H100-80GB: the file has L40S" in err
 
 
 def test_a_type_of_several_gpus_goes_to_all_on_which_the_plan_holds(render: Render) -> None:
@@ -154,7 +154,7 @@ def test_a_type_of_several_gpus_goes_to_all_on_which_the_plan_holds(render: Rend
         (config(engine_kwargs={"dtype": "bf16"}), 2, 'engine_kwargs.dtype: "bf16" is not supported'),
         (config("not a name"), 2, '"not a name" is not a valid model name'),
         (config(accelerator_type="TPU-V6E"), 2, "TPUs cannot be planned"),
-        (config(accelerator_type="Intel-GAUDI"), 2, "the memory of Intel-GAUDI is not known"),
+        (config(accelerator_type="Intel-GAUDI"), 2, "the memory of Intel-GAUDI is unknown"),
         (config("nobody/nothing"), 1, "nobody/nothing is not in the catalog"),
     ],
 )  # fmt: skip
@@ -243,7 +243,7 @@ def test_an_ingress_that_the_workers_cannot_hold_gets_a_group(render: Render) ->
 def test_a_builder_of_the_users_own_is_said_not_to_be_planned(render: Render) -> None:
     code, _, err = render(text(config(), import_path="mine:build"))
     assert code == 0
-    assert "application llms has llm_configs, which mine:build may read or not: its models are not planned" in err
+    assert "application llms has llm_configs, and mine:build may not read them: its models are not planned" in err
 
 
 def test_the_token_of_the_hub_is_for_files_with_models(render: Render) -> None:

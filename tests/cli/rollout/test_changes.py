@@ -74,14 +74,14 @@ def test_bounds_are_not_written_to_a_ray_cluster_that_is_replaced(run: Run, api:
     api.put(**{**service, "status": {**status, "observedGeneration": service["metadata"]["generation"]}})
     more = ("--min-replicas", "3", "--max-replicas", "3")
     compared = run("diff", *DEPLOY[1:], *more, "--env", "COLOR=blue")
-    assert "KubeRay does not carry replica bounds to tiny-zzzzz" in compared.out
+    assert "KubeRay does not propagate replica bounds to tiny-zzzzz" in compared.out
     assert "kubectl patch raycluster tiny-bcdfg" not in str(compared)
     result = run(*DEPLOY, *more, "--env", "COLOR=blue", "--no-wait")
     assert result.code == 0, str(result)
     assert bounds_written(api) == ["tiny-zzzzz"], "the one that takes over"
 
 
-KEPT = "bounds were not written to RayCluster tiny-bcdfg: KubeRay starts a second one in its place, unless"
+KEPT = "bounds were not written to RayCluster tiny-bcdfg: KubeRay replaces it with a second one, unless"
 
 
 @pytest.mark.usefixtures("deployed")
@@ -142,7 +142,7 @@ def test_scale_of_what_was_changed_in_the_meantime_is_a_conflict(run: Run, api: 
     [
         ((), 2, "expected --min, --max or --replicas"),
         (("--replicas", "2", "--max", "3"), 2, "--replicas sets both bounds"),
-        (("--min", "3"), 2, "at least 3 replicas are more than at most 1; rayservice/tiny has 1 now"),
+        (("--min", "3"), 2, "the minimum of 3 replicas is greater than the maximum of 1; rayservice/tiny has 1 now"),
         (("--max", "0"), 2, "at most 0 replicas: a model needs at least 1"),
         (("--replicas", "0"), 2, "--min 0 --max 1    # scales to zero"),
         (("--max", "3", "--model", "tyni"), 2, "rayservice/tiny serves no model tyni, but tiny"),
@@ -247,7 +247,7 @@ def test_rollback_applies_the_revision_before_and_says_what_that_does(run: Run, 
     golden.check("commands/rollback.txt", str(result))
     assert bounds(api) == ((1, 1), (1, 1))
     assert revisions(run)[-1]["change"] == "rollback to 1"
-    assert "is as revision 1 has it already" in run("rollback", "tiny", "--to", "1").err
+    assert "is already in the state of revision 1" in run("rollback", "tiny", "--to", "1").err
     assert run("rollback", "tiny", "--to", "2", "--dry-run=server").code == 0
     assert bounds(api) == ((1, 1), (1, 1))
     assert run("rollback", "tiny", "--to", "2", "--no-wait").code == 0
@@ -313,7 +313,7 @@ def test_a_restart_of_the_only_replica_of_a_ray_cluster_is_made_where_the_outage
     api.put(**{**item, "status": {**item["status"], "readyWorkerReplicas": 1}})
     refused = run("restart", "tiny")
     assert refused.code == 1, str(refused)
-    assert "raycluster/tiny has one replica, and would not answer until another pod is ready" in refused.err
+    assert "raycluster/tiny has one replica, and would be unavailable until another pod is ready" in refused.err
     assert "rayllm-ctl scale tiny -n llm --replicas 2" in refused.err
     assert "--accept-outage to proceed anyway" in refused.err
     assert "tiny-server" in api.names("Pod")

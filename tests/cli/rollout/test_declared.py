@@ -72,7 +72,7 @@ def test_the_outage_of_one_generation_is_accepted(run: Run, api: FakeAPI, declar
     refused = deployed(run, tmp_path, engine={"args": {"seed": 7}})
     assert refused.code == 1, str(refused)
     assert "waits for consent" in refused.err
-    assert "does not answer for" in refused.err
+    assert "is unavailable for" in refused.err
     assert "--accept-outage to proceed anyway" in refused.err
     assert "seed" not in declared.child()["spec"]["serveConfigV2"]
     generation = api.stored("LLMService", "tiny")["metadata"]["generation"]

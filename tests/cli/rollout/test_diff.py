@@ -70,7 +70,7 @@ def test_a_new_service(run: Run, api: FakeAPI) -> None:
     result = run("diff", *TINY, *IMAGE)
     assert result.code == 1
     assert result.out.startswith(
-        "+ RayService llm/tiny\n  created             KubeRay starts a RayCluster. Its pods ask for "
+        "+ RayService llm/tiny\n  created             KubeRay starts a RayCluster. Its pods request "
     )
     assert "\n+kind: RayService\n" in result.out
     assert api.count("PATCH", ".") == 1
@@ -95,7 +95,7 @@ def test_running_replicas_are_those_that_serve_reports(run: Run, api: FakeAPI, d
     api.answer("GET", path, status(503, "no endpoints available"))
     unread = run("diff", *TINY, *IMAGE, "--max-num-seqs", "7").out
     assert "LLMServer:tiny, OpenAiIngress; how many of them run is unknown: Serve's state could not be read" in unread
-    assert "rayllm-ctl status tiny -n llm    # why Serve cannot be asked" in unread
+    assert "rayllm-ctl status tiny -n llm    # why Serve does not answer" in unread
 
 
 def test_without_serves_controller_running_replicas_are_unknown(run: Run, api: FakeAPI, deployed: None) -> None:
@@ -276,7 +276,7 @@ def test_spec_files_are_rendered_first(run: Run, tmp_path: Path) -> None:
     result = run("diff", "--local", str(old), str(new), "--offline", "--fail-on", "new-cluster")
     assert result.code == 6, str(result)
     assert "new-cluster       image (head, group cpu)  example.com/x:1 → example.com/x:2\n" in result.out
-    assert "ruled out by --fail-on\n  new-cluster: RayService tiny (image)" in result.err
+    assert "rejected by --fail-on\n  new-cluster: RayService tiny (image)" in result.err
     assert run("diff", "--local", str(old), str(new), "--offline", "--fail-on", "outage").code == 1
     rendered = tmp_path / "rendered.yaml"
     rendered.write_text(run("render", "-f", str(old), "--offline").out)
@@ -301,8 +301,8 @@ def test_a_batch_job_is_rendered_first(run: Run, tmp_path: Path) -> None:
     new.write_text(BATCH.replace("prompts: [a]", "prompts: [b]"))
     result = run("diff", "--local", str(old), str(new), "--offline")
     assert result.code == 1, str(result)
-    assert "KubeRay ignores the change of a job that was submitted" in result.out
-    assert "keep mounting ConfigMap answers-settings-" in result.out
+    assert "KubeRay ignores the change of a submitted job" in result.out
+    assert "still mount ConfigMap answers-settings-" in result.out
     assert "at once" not in result.out
     assert run("diff", "--local", str(old), str(new), "--offline", "--fail-on", "not-rolled-out").code == 6
 
@@ -324,7 +324,7 @@ def test_a_service_without_requests_asks_for_no_resources(run: Run, tmp_path: Pa
         metadata = f"{{name: w, namespace: {namespace}}}"
         file.write_text(f"{{apiVersion: ray.io/v1, kind: RayService, metadata: {metadata}, spec: {spec}}}\n")
     result = run("diff", "--local", str(old), str(new))
-    assert "KubeRay starts a RayCluster. Its pods ask for no resources\n" in result.out
+    assert "KubeRay starts a RayCluster. Its pods request no resources\n" in result.out
 
 
 def test_a_policy_rules_out_what_stops_answering(run: Run, tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_a_kustomization_that_cannot_be_built_is_not_read_as_empty(
     assert run("diff", "--local", base, f"{patching}/kustomization.yaml").code == 2
     above = run("diff", "--local", base, str(overlay))
     assert above.code == 2
-    assert f"{patching}/kustomization.yaml changes what it lists" in above.err
+    assert f"{patching}/kustomization.yaml changes the files that it lists" in above.err
     program(overlay / "bin", "kustomize", "sys.exit('no such base')")
     assert "failed: no such base" in run("diff", "--local", base, patching).err
     said = "Warning: old\\nError: bad patch <\\na: b\\n>"

@@ -66,7 +66,7 @@ def test_one_more_replica_answers_while_the_only_one_restarts(run: Run, api: Fak
     result = run(*TINY, *RESTART)
     assert result.code == 0, str(result)
     said = "surge: tiny: 2 replicas while they are replaced one at a time; on node n1"
-    assert result.err.index("does not answer") < result.err.index(said) < result.err.index("rayservice/tiny configured")
+    assert result.err.index("is unavailable") < result.err.index(said) < result.err.index("rayservice/tiny configured")
     assert bounds(api)[seen:] == [((2, 2), (2, 2), (2, 2)), ((1, 1), (1, 1), (1, 1))]
     assert result.err.count("ready       tiny") == 1, "the service is Ready once it has its own bounds"
     assert config(api) != before
@@ -81,13 +81,13 @@ def test_one_more_replica_answers_while_the_only_one_restarts(run: Run, api: Fak
 def test_a_surge_is_made_only_as_asked_for(run: Run, api: FakeAPI) -> None:
     before = config(api)
     no_wait = run(*TINY, *RESTART, "--upgrade", "surge", "--no-wait")
-    assert (no_wait.code, "it cannot be combined with --no-wait" in no_wait.err) == (1, True), str(no_wait)
+    assert (no_wait.code, "cannot be combined with --no-wait" in no_wait.err) == (1, True), str(no_wait)
     in_place = run(*TINY, *RESTART, "--upgrade", "in-place")
-    assert (in_place.code, "would not answer for a while" in in_place.err) == (1, True), str(in_place)
+    assert (in_place.code, "would be unavailable during this change" in in_place.err) == (1, True), str(in_place)
     by_default = run(*TINY, *RESTART, "--no-wait")
-    assert (by_default.code, "--wait    # another replica answers meanwhile" in by_default.err) == (1, True)
+    assert (by_default.code, "--wait    # an extra replica keeps answering" in by_default.err) == (1, True)
     other = run(*TINY, "--env", "COLOR=blue", "--upgrade", "surge")
-    assert (other.code, "cannot change on the RayCluster that runs" in other.err) == (1, True), str(other)
+    assert (other.code, "cannot change on the running RayCluster" in other.err) == (1, True), str(other)
     assert "--upgrade new-cluster" in other.err
     assert config(api) == before
 
@@ -124,9 +124,9 @@ def test_a_change_that_stops_the_service_is_not_made_unless_that_is_accepted(run
     before = config(api)
     refused = run(*TINY, *RESTART)
     assert refused.code == 1, str(refused)
-    assert "rayservice/tiny would not answer for a while; nothing was applied" in refused.err
+    assert "rayservice/tiny would be unavailable during this change; nothing was applied" in refused.err
     assert "no capacity for an extra replica: " in refused.err
-    assert "--upgrade surge to wait for a place" in refused.err
+    assert "--upgrade surge to wait for capacity" in refused.err
     assert "--accept-outage to proceed anyway" in refused.err
     assert config(api) == before
     assert api.names("ControllerRevision") == ["tiny-1"]
@@ -153,8 +153,8 @@ def test_replicas_that_cannot_be_counted_are_not_taken_for_running(
     refused = run(*TINY, "--min-replicas", "2", *RESTART)
     assert refused.code == 1, str(refused)
     assert f"how many of them run is unknown: Serve's state could not be read ({why}" in refused.err
-    assert "a deployment with one replica does not answer" in refused.err
-    assert "answer meanwhile, about" not in refused.err
+    assert "a deployment with one replica is unavailable" in refused.err
+    assert "keep answering, about" not in refused.err
     assert "hint: rayllm-ctl status tiny -n llm" in refused.err
     assert config(api) == before
     compared = run("diff", *TINY[1:], "--min-replicas", "2", *RESTART, "--fail-on", "outage")
@@ -201,7 +201,7 @@ def test_kuberay_counts_addresses_later_than_they_are_there(run: Run, api: FakeA
 def test_a_dry_run_says_it_and_needs_no_consent(run: Run) -> None:
     result = run(*TINY, *RESTART, "--dry-run=server")
     assert result.code == 0, str(result)
-    assert "does not answer" in result.err
+    assert "is unavailable" in result.err
 
 
 @pytest.mark.usefixtures("service")

@@ -88,8 +88,8 @@ def test_another_gateway_changes_no_pod(run: Run, api: FakeAPI, spec: str, monke
     release(monkeypatch, "9.0.0", PIPELINE, servingcode.files()[PIPELINE] + "\nADDED = 1\n")
     said = run("diff", "-f", spec, "--offline")
     assert "code of the ingress" in said.out
-    assert f"other code, that of rayllm-ctl 9.0.0 for that of {__version__}; processes that run keep" in said.out
-    assert "the same code of another release of rayllm-ctl, or with other comments; nothing restarts" in said.out
+    assert f"different code, that of rayllm-ctl 9.0.0 for that of {__version__}; running processes keep" in said.out
+    assert "equivalent code from another release of rayllm-ctl, or with different comments" in said.out
     assert "RayCluster" not in said.out
     assert len(said.out) < 10_000  # sizes and digests of the zip files, not their bytes
     assert "bytes, sha256 " in said.out
@@ -112,7 +112,7 @@ def test_a_rollback_over_releases_keeps_the_code_of_the_ingress(
     result = run("rollback", "chat", "-n", "llm", "--no-wait")
     assert result.code == 0, str(result)
     assert (
-        f"the ingress keeps its present code, of rayllm-ctl 9.0.0: that of the revision, of rayllm-ctl {__version__}, "
+        f"the ingress keeps its current code, of rayllm-ctl 9.0.0: that of the revision, of rayllm-ctl {__version__}, "
         "is not kept"
     ) in " ".join(result.err.split())
     assert ingress_digest(api) == present
@@ -162,10 +162,10 @@ def test_a_service_of_an_earlier_release_is_upgraded(run: Run, api: FakeAPI, spe
     metadata = {**was["metadata"], "name": old, "annotations": {}}
     api.put(kind="ConfigMap", metadata=metadata, data={"rayllm_ctl.serving.__init__.py": "# code\n"}, immutable=True)
     shown = run("version", "chat", "-n", "llm").out
-    assert f"ingress and models: an earlier rayllm-ctl, 0ld0ld00 ({old}), not that of this rayllm-ctl" in shown
+    assert f"ingress and models: an earlier rayllm-ctl, 0ld0ld00 ({old}), different from this rayllm-ctl" in shown
     said = run("diff", "-f", spec, "--offline").out
     assert "KubeRay starts a second RayCluster" in said
-    assert "The code of models and proxies is another one: that of this version of rayllm-ctl" in said
+    assert "The code of models and proxies changes to that of this version of rayllm-ctl" in said
     deploy(run, spec)
     assert api.stored("ConfigMap", old)["data"]
 
@@ -180,7 +180,7 @@ def test_version_says_which_release_wrote_the_code(
     digest = ingress_digest(api)
     assert (
         lines[0]
-        == f"code        ingress: rayllm-ctl {__version__}, {digest[:8]} ({INGRESS}), the same as of this rayllm-ctl"
+        == f"code        ingress: rayllm-ctl {__version__}, {digest[:8]} ({INGRESS}), the same as in this rayllm-ctl"
     )
     assert lines[1].startswith(f"code        models: rayllm-ctl {__version__}, ")
     release(monkeypatch, "9.0.0", PIPELINE, servingcode.files()[PIPELINE] + "\nADDED = 1\n")
@@ -205,4 +205,6 @@ def test_version_of_a_service_without_code(run: Run, api: FakeAPI, tmp_path: Pat
     path = tmp_path / "plain.yaml"
     path.write_text(SPEC, encoding="utf-8")
     deploy(run, str(path))
-    assert run("version", "chat", "-n", "llm").out.splitlines()[-1] == "code        chat mounts no code of rayllm-ctl"
+    assert (
+        run("version", "chat", "-n", "llm").out.splitlines()[-1] == "code        chat does not mount code of rayllm-ctl"
+    )

@@ -108,7 +108,7 @@ def test_fewer_replicas_make_room_for_the_second_ray_cluster(run: Run, api: Fake
     seen = len(api.requests)
     result = run(*TINY, *OTHER, "--min-replicas", "2", "--max-replicas", "2")
     assert result.code == 0, str(result)
-    assert "shrink: replicas that answer before, during and after: tiny 2 → 1 → 1 → 2" in result.err
+    assert "shrink: available replicas before, during and after: tiny 2 → 1 → 1 → 2" in result.err
     assert "--upgrade shrink" not in result.err, "it is what happens"
     assert result.err.index("tiny 2 → 1 → 1 → 2") < result.err.index("rayservice/tiny configured")
     assert applied(api, seen) == [((1, 1), False), ((1, 2), True), ((2, 2), True)]
@@ -175,10 +175,10 @@ def test_the_only_replica_goes_first_if_the_outage_is_accepted(run: Run, api: Fa
     seen = len(api.requests)
     refused = run(*TINY, *OTHER)
     assert refused.code == 1, str(refused)
-    assert "does not fit beside the running one" in refused.err
+    assert "does not fit next to the running one" in refused.err
     assert "each model has one replica" in refused.err
     assert "--upgrade new-cluster    # waits for capacity" in refused.err
-    assert "if the outage is accepted, the one that runs is deleted first" in refused.err
+    assert "if the outage is accepted, the running one is deleted first" in refused.err
     assert "--accept-outage to proceed anyway" in refused.err
     assert applied(api, seen) == []
     made = run(*TINY, *OTHER, "--accept-outage")
@@ -202,7 +202,7 @@ def test_what_no_node_can_hold_is_not_applied(run: Run, api: FakeAPI, workers: W
     deployed(run, workers, 1, room=1)
     seen = len(api.requests)
     result = run(*TINY, *OTHER, "--memory", "400Gi", "--accept-outage")
-    assert (result.code, "and would have none without it" in result.err) == (1, True), str(result)
+    assert (result.code, "and would not fit without it either" in result.err) == (1, True), str(result)
     assert "--accept-outage" not in result.err
     assert applied(api, seen) == []
 
@@ -217,7 +217,7 @@ def test_the_replicas_come_back_if_others_take_their_places(
     bounds = ("--min-replicas", "2", "--max-replicas", "2")
     result = run(*TINY, *OTHER, *bounds)
     assert result.code == 1, str(result)
-    assert "the places that its replicas gave back are in use by others; it has its replicas again" in result.err
+    assert "the freed capacity was taken by other pods; the replicas were restored" in result.err
     assert applied(api, seen) == [((1, 1), False), ((2, 2), False)]
     assert len(api.names("ControllerRevision")) == 1
 
@@ -251,7 +251,7 @@ def test_an_interrupted_sequence_goes_on(run: Run, api: FakeAPI, workers: Worker
     hurried = ("1s" if one == "20s" else one for one in TINY)
     result = run(*hurried, *OTHER, *bounds)
     assert result.code == 3, str(result)
-    assert "the second RayCluster takes over first" in result.err
+    assert "switching to the new RayCluster first" in result.err
     assert applied(api, seen) == [((1, 2), True)], "not all replicas while it does not fit for them"
 
 
@@ -278,7 +278,7 @@ def test_a_restart_makes_room_for_the_second_ray_cluster(run: Run, api: FakeAPI,
     assert [one.path for one in api.requests[before:]].count(HISTORY) == 1
     assert "tiny 2 → 1 → 1 → 2" in result.err
     assert "--upgrade shrink" not in result.err + result.out, "it is what happens"
-    assert "rayllm-ctl rollback tiny -n llm --to 1 brings all replicas back" in result.err
+    assert "rayllm-ctl rollback tiny -n llm --to 1 restores all replicas" in result.err
     assert restarted(api, seen) == [(1, 1), (1, 2), "restart", (2, 2)]
     assert len(api.names("ControllerRevision")) == 1
 
@@ -313,7 +313,7 @@ def test_a_restart_of_the_only_replica_without_a_place_is_an_outage(run: Run, ap
     deployed(run, workers, 1, room=1)
     seen = len(api.requests)
     refused = run("restart", "tiny", "-n", "llm")
-    assert (refused.code, "does not fit beside the running one" in refused.err) == (1, True), str(refused)
+    assert (refused.code, "does not fit next to the running one" in refused.err) == (1, True), str(refused)
     assert "--accept-outage to proceed anyway" in refused.err
     assert restarted(api, seen) == []
     made = run("restart", "tiny", "-n", "llm", "--accept-outage", "--timeout", "20s")

@@ -78,7 +78,7 @@ def test_a_rollback_leaves_what_no_revision_names_and_says_so(run: Run, api: Fak
     assert "Ingress tiny was applied by a deployment that has no revision, and stays as it is" in result.err
     assert "kubectl delete ingress tiny -n llm" in result.err
     again = run(*ROLLBACK, "--to", "1")
-    assert (again.code, "is as revision 1 has it already\nIngress tiny was applied by" in again.err) == (1, True)
+    assert (again.code, "is already in the state of revision 1\nIngress tiny was applied by" in again.err) == (1, True)
 
 
 def test_a_rollback_deletes_what_a_later_revision_added(run: Run, api: FakeAPI, deployed: Deployed) -> None:

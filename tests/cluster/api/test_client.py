@@ -143,7 +143,7 @@ def test_a_server_that_never_answers_is_given_up(api: FakeAPI, tmp_path: Path) -
 
 def test_https_to_a_server_without_tls(api: FakeAPI, tmp_path: Path) -> None:
     config = kubeconfig(tmp_path / "config", api.url.replace("http:", "https:"), token="t")
-    with pytest.raises(UnreachableError, match="does not speak TLS"):
+    with pytest.raises(UnreachableError, match="does not use TLS"):
         connect(str(config)).server_version()
 
 

@@ -103,7 +103,7 @@ def test_a_token_with_time_left_is_kept(api: FakeAPI, tmp_path: Path) -> None:
         ("echo 'session expired' >&2; exit 3", "failed with exit code 3: session expired"),
         ("echo nonsense", "printed no ExecCredential"),
         ("echo '{}'", "printed no ExecCredential"),
-        (credential(expirationTimestamp="2030-01-01T00:00:00Z"), "gave neither a token nor a certificate"),
+        (credential(expirationTimestamp="2030-01-01T00:00:00Z"), "returned neither a token nor a certificate"),
     ],
 )
 def test_a_plugin_that_fails(tmp_path: Path, script: str, problem: str) -> None:
@@ -132,7 +132,7 @@ def test_a_plugin_with_a_malformed_environment(tmp_path: Path) -> None:
 
 def test_a_plugin_that_is_missing_says_how_to_install_it(tmp_path: Path) -> None:
     user = {"exec": {"command": "gke-gcloud-auth-plugin-x", "installHint": "gcloud components install it"}}
-    with pytest.raises(ClusterError, match="does not start: No such file") as caught:
+    with pytest.raises(ClusterError, match="could not be started: No such file") as caught:
         connect(str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", **user)))
     assert caught.value.hints == ("gcloud components install it",)
 
@@ -214,7 +214,7 @@ def test_impersonation_of_the_kubeconfig_is_honoured(api: FakeAPI, tmp_path: Pat
             {"client-certificate": "gone.crt", "client-key": "gone.key"},
             r"cannot be used: File does not exist: /.*/gone.crt",
         ),
-        ({"client-certificate-data": "abc", "client-key-data": "abc"}, "cannot be used: it is not base64"),
+        ({"client-certificate-data": "abc", "client-key-data": "abc"}, "cannot be used: not valid base64"),
     ],
 )
 def test_certificates_that_cannot_be_read(tmp_path: Path, user: dict[str, str], problem: str) -> None:

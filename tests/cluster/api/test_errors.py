@@ -134,7 +134,7 @@ def connection_error(text: str) -> http.NewConnectionError:
         (http.ReadTimeoutError(None, None, ""), "no answer within the time limit"),  # type: ignore[arg-type]
         (http.ProtocolError("Connection aborted.", ConnectionResetError()), "the connection broke"),
         (http.ProxyError("no", OSError()), "HTTP proxy"),
-        (http.SSLError(ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")), "does not speak TLS"),
+        (http.SSLError(ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")), "does not use TLS"),
         (http.SSLError(ssl.SSLError(9, "[SSL] PEM lib (_ssl.c:3900)")), "client certificate or key"),
         (http.SSLError(ssl.SSLError(1, "[SSL: TLSV13_ALERT] something")), "TLS failed"),
         (http.LocationParseError("x"), "is not the address of an API server"),

@@ -59,7 +59,7 @@ def test_a_stream_that_breaks_says_so(api: FakeAPI, cluster: Cluster) -> None:
     events.put(b"data: one\n")
     events.put(None)
     api.answer("POST", "proxy", lambda _request: events)  # type: ignore[arg-type,return-value]
-    with pytest.raises(UserError, match="the answer of service llm/tiny-serve-svc broke off in the middle") as caught:
+    with pytest.raises(UserError, match="the answer of service llm/tiny-serve-svc ended prematurely") as caught:
         stream(cluster)
     assert not isinstance(caught.value, UnreachableError)
 
@@ -71,7 +71,7 @@ def test_a_service_that_does_not_answer_in_time(
     cluster.request_timeout = 0.1
     monkeypatch.setattr(proxy, "STREAM_TIMEOUT", 0.1)
     api.hang("GET" if call is ask else "POST", "proxy")
-    with pytest.raises(UserError, match="service llm/tiny-serve-svc does not answer in time"):
+    with pytest.raises(UserError, match="service llm/tiny-serve-svc did not answer in time"):
         call(cluster)
 
 

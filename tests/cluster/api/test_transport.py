@@ -100,7 +100,7 @@ def test_empty_values_are_those_that_are_not_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["UEVN", "gICA"], ids=["text", "bytes"])
 def test_an_authority_without_a_certificate(content: str) -> None:
-    with pytest.raises(UsageError, match=r"certificate-authority of https://10.0.0.1:6443 cannot be used: no PEM text"):
+    with pytest.raises(UsageError, match=r"certificate-authority of https://10.0.0.1:6443 cannot be used: not PEM"):
         made(**{"certificate-authority-data": content})
 
 

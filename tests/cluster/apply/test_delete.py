@@ -107,7 +107,7 @@ def test_the_job_that_clears_a_redis_is_followed_to_its_failure(api: FakeAPI, cl
     events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
     assert [event.message for event in events if isinstance(event, Noted)] == [
         "waiting for the Job that clears the Redis of RayCluster tiny-bcdfg",
-        "the Job that clears the Redis of RayCluster tiny-bcdfg failed, and its state stays there; "
+        "the Job that clears the Redis of RayCluster tiny-bcdfg failed, and its data remains in Redis; "
         f"to delete it: redis-cli --scan --pattern '*{uid}*' | xargs redis-cli del",
     ]
 
@@ -122,7 +122,7 @@ def test_a_redis_that_kuberay_gave_up_clearing_is_reported(
     api.answer("GET", "llm/pods", lambda _request: api.remove("RayCluster", "tiny-bcdfg"))
     events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
     assert [event.message for event in events if isinstance(event, Noted)] == [
-        "KubeRay did not run the Job that clears the Redis of RayCluster tiny-bcdfg: its state stays there; "
+        "KubeRay did not run the Job that clears the Redis of RayCluster tiny-bcdfg: its data remains in Redis; "
         f"to delete it: redis-cli --scan --pattern '*{uid}*' | xargs redis-cli del"
         for _ in finalizers
     ]
@@ -185,7 +185,7 @@ def test_serve_ends_the_replicas_before_their_pods_are_deleted(
     api.answer("GET", "llm/pods$", look)
     events = list(delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5))
     notes = [event.message for event in events if isinstance(event, Noted)]
-    assert notes[0] == "waiting for the replicas of tiny to answer the last requests"
+    assert notes[0] == "waiting for the replicas of tiny to answer their last requests"
     writes = [one for one in api.requests if one.method in ("PATCH", "DELETE")]
     first, *ended, last = [one.path.rpartition("/")[2] for one in writes]
     assert (first, sorted(ended), last) == ("tiny", ["head", "worker"], "tiny")
@@ -198,7 +198,7 @@ def test_serve_ends_the_replicas_before_their_pods_are_deleted(
     [
         (status(503, "no endpoints available"), "may take minutes: no endpoints available"),
         ((200, {"controller_info": {}, "proxies": {}, "applications": {}}), "does not reach Serve's controller"),
-        (None, "KubeRay does not pass the change on to Serve"),
+        (None, "KubeRay does not send the change to Serve"),
     ],
 )
 def test_where_serve_does_not_end_them_replicas_end_with_their_pods(
@@ -254,7 +254,7 @@ def test_a_deletion_that_is_interrupted_while_it_says_what_it_waits_for_goes_on(
     monkeypatch.setattr(ending, "QUIET_SECONDS", -1.0)
     serving(api, ["RUNNING"], ["STOPPING"])
     events = delete_service(cluster, RAY_SERVICE, "tiny", "llm", timeout=5)
-    assert next(events) == Noted("waiting for the replicas of tiny to answer the last requests")
+    assert next(events) == Noted("waiting for the replicas of tiny to answer their last requests")
     events.close()  # type: ignore[attr-defined]  # as where the one that prints it is interrupted
     assert api.names("RayService") == []
 

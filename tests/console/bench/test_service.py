@@ -18,7 +18,7 @@ LOOKS = [
 SCALED: dict[str, Any] = {
     "service": during(LOOKS, 0.0, 40.0),
     "predicted": None,
-    "notPredicted": "the number of replicas is not known, or changed",
+    "notPredicted": "the number of replicas is unknown, or changed",
     "timeline": [{"succeeded": second, "failed": 0, "outputTokens": 0} for second in range(5)],
 }
 NOTHING: dict[str, Any] = {**SCALED, "service": None}
@@ -33,7 +33,7 @@ def test_each_load_has_its_line_and_each_reason_is_said_once() -> None:
     assert rows == [
         ("service", f"1 in flight: {course}"),
         ("service", f"4 in flight: {course}"),
-        ("predicted", "nothing: the number of replicas is not known, or changed"),
+        ("predicted", "nothing: the number of replicas is unknown, or changed"),
     ]
     assert service_problems([SCALED, NOTHING, SCALED]) == ["not permitted to get pods/proxy"]
 

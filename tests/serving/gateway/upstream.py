@@ -22,7 +22,7 @@ from rayllm_ctl.serving.gateway.steps import (
     QueueFigures,
     Rejection,
 )
-from rayllm_ctl.serving.gateway.userconfig import read_gateway, read_models
+from rayllm_ctl.serving.gateway.user_config import read_gateway, read_models
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "/usr/lib/python3.11/app.py", line 1, in run'
 

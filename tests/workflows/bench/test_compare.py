@@ -76,7 +76,7 @@ def test_other_loads_and_failures_are_noted(tmp_path: Path) -> None:
     (found,) = compare_results(first, second)
     assert found.notes == (
         "the loads differ: concurrency is 8 in the first and 4 in the second",
-        "3 requests of the second failed; only those that were answered are compared",
+        "3 requests of the second failed; only successful requests are compared",
     )
     assert found.same_load is False
 
@@ -130,7 +130,7 @@ def test_of_a_result_of_an_older_release_the_load_is_unknown(tmp_path: Path) -> 
     (found,) = compare_results(written(tmp_path / "a", old), written(tmp_path / "b", result(2, 2.0)))
     assert found.same_load is None
     assert found.notes == (
-        "the first is of an older release and does not state lengths, seed, date and versions: whether its load is the "
+        "the first is from an older release and lacks lengths, seed, date and versions: whether its load is the "
         "same is unknown",
     )
     table = list(comparison_lines([found], Printer(io.StringIO(), colors=False, terminal=False)))

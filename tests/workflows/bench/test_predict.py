@@ -74,7 +74,7 @@ def test_an_open_loop_has_its_rate_as_long_as_it_can_be_answered() -> None:
     assert "requests/s at most" in refused
 
 
-CHANGED = "the number of replicas is not known, or changed"
+CHANGED = "the number of replicas is unknown, or changed"
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_a_live_service_is_read_back(mode: Any, gpu: str) -> None:
 
 def test_what_a_service_does_not_say() -> None:
     live = LiveModel(MODEL, {}, "0.29.0", on_gpus=True, gpu_nodes=frozenset(), accelerator_type="H100")
-    assert planned_of(None) == "the service does not say how the model is served"
-    assert planned_of(replace(live, vllm_version=None)) == "the version of vLLM is not known"
-    assert planned_of(replace(live, on_gpus=False)) == "the speed of CPUs is not planned"
-    assert planned_of(live) == "the kind of GPU is not known"
+    assert planned_of(None) == "the service's objects do not describe how the model is served"
+    assert planned_of(replace(live, vllm_version=None)) == "the version of vLLM is unknown"
+    assert planned_of(replace(live, on_gpus=False)) == "the planner does not predict the speed of CPUs"
+    assert planned_of(live) == "the GPU type is unknown"
     named = replace(live, gpu_nodes=frozenset({("nvidia.com/gpu.product", "NVIDIA-H100-NVL")}))
     found = planned_of(named)
     assert isinstance(found, LLMService), found

@@ -17,7 +17,7 @@ Named = tuple[str, int | None]
 class Mamba2(NamedTuple):
     """Mamba 2's mixer by the names of an architecture's fields.
 
-    inner: its width, if not that of its heads. head_dim: of a head; 0 or None where the heads share the width.
+    inner: its width, if not that of its heads. head_dim: of a head; 0 or None if the heads share the width.
     """
 
     heads: Named

@@ -55,7 +55,7 @@ _MODULES = {name: module for module, names in _FILES.items() for name in names}
 
 
 def row_of(architecture: str) -> DecoderRow | None:
-    """The row of a text architecture, or None where there is none."""
+    """The row of a text architecture, or None if there is none."""
     for module in (_MODULES[architecture],) if architecture in _MODULES else _TABLES:
         row = _rows(module).get(architecture)
         if row is not None:

@@ -25,7 +25,7 @@ class MoESpec(NamedTuple):
     """Routed experts, their router, and shared experts beside them.
 
     dense: whether layer i is dense after all. optional: a config without experts describes a dense model.
-    experts_default, top_k_default, shared_default: None where the config must state them.
+    experts_default, top_k_default, shared_default: None if the config must state them.
     correction: a float32 bias of the router's scores.
     latent: fields for the width of a smaller space that the experts work in, with two projections around them.
     shared_total: fields for the width of all shared experts; or shared_count: how many (or fields that say it), each

@@ -40,7 +40,7 @@ def text_architecture(spec: MultiModalSpec, config: Fields) -> str:
 
 
 def read_named(name: str, source: EncoderSource) -> MultiModalEncoder | None:
-    """The encoder of this name in this config; None where the config has none."""
+    """The encoder of this name in this config; None if the config has none."""
     row: EncoderSpec | Callable[[EncoderSource], EncoderSpec] = _named(name)
     return read_encoder(row if isinstance(row, EncoderSpec) else row(source), source)
 

@@ -212,7 +212,7 @@ def of_queries(tokens: Expression) -> Limit:
 
 
 def read_encoder(spec: EncoderSpec, source: EncoderSource) -> MultiModalEncoder | None:
-    """The encoder that `spec` describes, with the sizes of this config; None where it has none."""
+    """The encoder that `spec` describes, with the sizes of this config; None if it has none."""
     scope = EncoderScope(source, spec.sizes, spec.part)
     if not scope.holds(spec.present):
         return None

@@ -1,1 +1,1 @@
-"""Ways to a service."""
+"""Access to a service."""

@@ -15,11 +15,11 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 @click.command(short_help="Talk to a service through the API server.")
 @click.argument("name")
 @click.argument("prompt", required=False)
-@click.option("--model", help="Model or adapter to ask, where the service has several; the first by default.")
-@click.option("--system", help="System message to begin with.")
-@click.option("--max-tokens", type=click.IntRange(min=1), help="Limit of the answer.")
+@click.option("--model", help="Model or adapter to ask if the service has several; the first by default.")
+@click.option("--system", help="System message.")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Maximum number of tokens of the answer.")
 @click.option("--temperature", type=click.FloatRange(min=0), help="Sampling temperature.")
-@click.option("--seed", type=int, help="Seed of the sampling.")
+@click.option("--seed", type=int, help="Seed for sampling.")
 @api_key_option
 @kube_options
 def command(

@@ -15,7 +15,7 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 def command(name: str, port: int, browse: bool, kube: KubeFlags) -> None:
     """Forward Ray's dashboard of service NAME to a port of this machine, until Ctrl-C.
 
-    Requests go through the API server with the kubeconfig's credentials, and with Ray's token where it asks for one.
+    Requests go through the API server with the kubeconfig's credentials, and with Ray's token if it requires one.
     Every user of this machine can reach the port while the command runs.
     """
     from rayllm_ctl.cli.session import connect

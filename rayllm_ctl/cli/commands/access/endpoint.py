@@ -1,4 +1,4 @@
-"""`endpoint`: where a service answers."""
+"""`endpoint`: the addresses of a service."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _store_options(function: F) -> F:
     """NAME and --secret."""
     argument = click.argument("name", required=False)
     option = click.option(
-        "--secret", metavar="SECRET", help="Secret with the keys, in place of NAME; before its service exists."
+        "--secret", metavar="SECRET", help="Secret with the keys, instead of NAME; works before the service exists."
     )
     return argument(option(function))
 
@@ -66,7 +66,7 @@ def _store(name: str | None, secret: str | None, kube: KubeFlags) -> tuple[Any, 
 def command() -> None:
     """Create, list and revoke API keys of a service whose gateway requires them (spec.gateway.keys).
 
-    A Secret holds the hash of each key and what it may do. Changes take effect in seconds, without a restart.
+    A Secret holds the hash and the permissions of each key. Changes take effect in seconds, without a restart.
     """
 
 
@@ -74,9 +74,9 @@ def command() -> None:
 @_store_options
 @click.option("--key-name", required=True, help="Name of the key, which logs and metrics show.")
 @click.option("--models", multiple=True, metavar="MODEL", help="Model that the key may use, or all. Can be repeated.")
-@click.option("--expires", type=Expiry(), help="When the key expires: 30d, 12h, 2027-01-31. Never by default.")
-@click.option("--requests", metavar="RATE", help="Its limit of requests, such as 60/minute.")
-@click.option("--tokens", metavar="RATE", help="Its limit of tokens, such as 100000/hour.")
+@click.option("--expires", type=Expiry(), help="When the key expires: 30d, 12h, 2027-01-31 (default: never).")
+@click.option("--requests", metavar="RATE", help="Limit of requests, such as 60/minute.")
+@click.option("--tokens", metavar="RATE", help="Limit of tokens, such as 100000/hour.")
 @output_option("json", "yaml")
 @kube_options
 def create(
@@ -90,7 +90,7 @@ def create(
     output: str | None,
     kube: KubeFlags,
 ) -> None:
-    """Create an API key of service NAME and print it. It is shown only now: what is stored is its hash.
+    """Create an API key of service NAME and print it. It is shown only once: only its hash is stored.
 
     \b
       export RAYLLM_API_KEY=$(rayllm-ctl keys create qwen3-32b --key-name alice)
@@ -115,7 +115,7 @@ def create(
         click.echo(note, err=True)
 
 
-@command.command(name="list", short_help="List the keys and what they may do.")
+@command.command(name="list", short_help="List the keys and their permissions.")
 @_store_options
 @output_option("json", "yaml", "name")
 @kube_options

@@ -22,7 +22,7 @@ def command(name: str, port: int, kube: KubeFlags) -> None:
     Of a Serve configuration without models the URL of each application is printed.
 
     Connections go through the API server with the kubeconfig's credentials. Every user of this machine can reach the
-    port while the command runs; an API key, where the service requires one, has to come from the client.
+    port while the command runs; an API key, if the service requires one, has to come from the client.
 
     \b
       rayllm-ctl port-forward qwen3-32b

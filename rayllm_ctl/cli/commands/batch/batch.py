@@ -1,4 +1,4 @@
-"""`batch`: rows in, one answer per row out."""
+"""`batch`: batch inference over a dataset."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ COMMANDS = {
     "head": "Print the first rows of the output.",
     "download": "Copy the output to this machine.",
     "cancel": "Delete a job and wait until its pods are gone.",
-    "resume": "Run a job that has ended again, for what is missing.",
+    "resume": "Run a finished job again for the missing rows.",
 }
-"""`submit` is in a module of its own, the others, for jobs that were submitted, in `jobs`."""
+"""`submit` has its own module; the commands for submitted jobs are in `jobs`."""
 
 
 def _load(name: str) -> click.Command:
@@ -31,7 +31,7 @@ def _load(name: str) -> click.Command:
 
 
 @click.group(
-    name="batch", cls=Subcommands, table=COMMANDS, load=_load, short_help="Compute an answer for every row of a file."
+    name="batch", cls=Subcommands, table=COMMANDS, load=_load, short_help="Run batch inference over a dataset."
 )
 def command() -> None:
-    """Compute an answer for every row of a file, on GPUs that come and go with the job."""
+    """Run batch inference over a dataset, on GPUs that exist only for the job."""

@@ -1,4 +1,4 @@
-"""What `batch watch` and `batch submit --wait` share: how a job that is followed is shown, and how the command ends."""
+"""Shared by `batch watch` and `batch submit --wait`: the display of a followed job, and the exit code."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def follow_to_end(
     output: str | None,
     uid: str = "",
 ) -> int:
-    """Show a job until it ends; the exit code. For `watch`, and `submit --wait`: see workflows.batchwait."""
+    """Show a job until it ends; return the exit code. See workflows.batch.wait."""
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.workflows.batch.wait import EXIT_CODE, wait_for_job
 
-    ctx.obj["failed"] = BATCH_FAILED  # 1 says that too many rows have an error
+    ctx.obj["failed"] = BATCH_FAILED  # 1 means that too many rows have an error
     events = wait_for_job(cluster, name, namespace, timeout, uid=uid)
     follow = f"rayllm-ctl batch watch {name} -n {namespace}     # follow it again"
-    undo = f"rayllm-ctl batch cancel {name} -n {namespace}    # end it"
+    undo = f"rayllm-ctl batch cancel {name} -n {namespace}    # stop it"
     with interruptible(f"the job {name} keeps running", follow, undo):
         ended = show(ctx, events, output)
     return EXIT_CODE[ended.outcome] if ended is not None else BATCH_FAILED
 
 
 def show(ctx: click.Context, events: Iterable[BatchEvent | Applied], output: str | None) -> BatchEnded | None:
-    """Draw events on standard error and, for machines, write them on standard output; how the job ended."""
+    """Draw events on standard error and, with -o json, write them to standard output; return how the job ended."""
     from rayllm_ctl.cli.session import object_name
     from rayllm_ctl.console.batch.progress import choose_job_progress
     from rayllm_ctl.console.style import Printer

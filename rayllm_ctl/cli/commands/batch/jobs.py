@@ -75,7 +75,7 @@ def watch(ctx: click.Context, name: str, timeout: float | None, output: str | No
     """Follow batch job NAME until it ends: rows done, errors, rate, time left. Ctrl-C leaves the job alone.
 
     \b
-    Exit codes: 0 every row is answered, or no more of them have an error than allowed
+    Exit codes: 0 every row is answered, or at most the allowed number of rows have an error
                 1 more rows have an error
                 2 the input was rejected
                 3 the job failed, or cannot run
@@ -118,9 +118,9 @@ def cancel(
     output: str | None,
     kube: KubeFlags,
 ) -> None:
-    """Delete batch job NAME and what was applied with it, and wait until its pods are gone.
+    """Delete batch job NAME and the objects applied with it, and wait until its pods are gone.
 
-    Rows that are done stay in the output: the same job, submitted again, continues with what is missing.
+    Finished rows stay in the output: the same job, submitted again, continues with the missing rows.
     """
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect
@@ -129,21 +129,21 @@ def cancel(
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     events = end(cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found)
-    again = f"rayllm-ctl batch cancel {name} -n {namespace}    # wait for its end"
+    again = f"rayllm-ctl batch cancel {name} -n {namespace}    # wait until it is gone"
     with interruptible(f"the deletion of {name} continues", again):
         show(ctx, events, output)
 
 
-@click.command(name="resume", short_help="Run a job that has ended again, for what is missing.")
+@click.command(name="resume", short_help="Run a finished job again for the missing rows.")
 @click.argument("name")
 @click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait for its old pods.")
 @output_option("name")
 @kube_options
 @click.pass_context
 def resume(ctx: click.Context, name: str, timeout: float, output: str | None, kube: KubeFlags) -> None:
-    """Run batch job NAME again after it failed or ended. It does only what is missing in the output.
+    """Run batch job NAME again after it failed or finished. It computes only the rows missing from the output.
 
-    KubeRay runs no RayJob twice, so it is replaced by the same one. Rows with an error are done: they are not tried
+    KubeRay does not run a RayJob twice, so it is replaced by an identical one. Rows with an error are not tried
     again.
     """
     from rayllm_ctl.cli.interrupted import interruptible
@@ -153,9 +153,9 @@ def resume(ctx: click.Context, name: str, timeout: float, output: str | None, ku
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     with interruptible(
-        f"{name} may be deleted and not be created again yet",
+        f"{name} may have been deleted and not yet created again",
         f"rayllm-ctl batch resume {name} -n {namespace}",
-        "where there is no such job any more: run its rayllm-ctl batch submit again",
+        "if the job no longer exists: run its rayllm-ctl batch submit again",
     ):
         show(ctx, run_again(cluster, name, namespace, timeout=timeout), output)
 
@@ -165,9 +165,9 @@ def resume(ctx: click.Context, name: str, timeout: float, output: str | None, ku
 @click.option("--rows", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Number of rows.")
 @kube_options
 def head(name: str, rows: int, kube: KubeFlags) -> None:
-    """Print the first rows of the output of batch job NAME that are done, each as JSON.
+    """Print the first finished rows of the output of batch job NAME as JSON Lines.
 
-    Reads s3:// and gs:// from this machine, with the credentials of its environment; that takes the package pyarrow.
+    Reads s3:// and gs:// from this machine, with the credentials of its environment; this requires the package pyarrow.
     """
     from rayllm_ctl.cli.session import connect
     from rayllm_ctl.workflows.batch.output import first_rows, output_of
@@ -182,9 +182,9 @@ def head(name: str, rows: int, kube: KubeFlags) -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @kube_options
 def download(name: str, folder: Path, kube: KubeFlags) -> None:
-    """Copy the output of batch job NAME, as far as it is done, into DIR. Run again, it copies what is new.
+    """Copy the finished output of batch job NAME into DIR. Run it again to copy new parts.
 
-    Reads s3:// and gs:// from this machine, with the credentials of its environment; that takes the package pyarrow.
+    Reads s3:// and gs:// from this machine, with the credentials of its environment; this requires the package pyarrow.
     """
     from rayllm_ctl.cli.session import connect
     from rayllm_ctl.workflows.batch.output import download_output as copy

@@ -23,9 +23,9 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 @manifests_dry_run_option
 @kuberay_option(" with --dry-run=client")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Follow the job until it ends.")
-@click.option("--timeout", type=Duration(), help="How long to follow it; for ever by default.")
+@click.option("--timeout", type=Duration(), help="How long to follow the job (default: no limit).")
 @force_option
-@click.option("-o", "form", type=click.Choice(["json", "yaml", "name"]), help="Format of what is printed.")
+@click.option("-o", "form", type=click.Choice(["json", "yaml", "name"]), help="Output format.")
 @kube_options
 @click.pass_context
 def command(
@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """Plan a batch job, check it, apply it as a RayJob, and follow it until it ends.
 
-    The same job, submitted again after it ended, does what is missing. Ctrl-C leaves it running. Exit codes: those of
-    rayllm-ctl batch watch.
+    The same job, submitted again after it ended, computes the missing rows. Ctrl-C leaves it running. Exit codes are
+    those of rayllm-ctl batch watch.
 
     \b
       rayllm-ctl batch submit --model Qwen/Qwen3-8B --input 's3://bucket/articles/*.jsonl' \\
@@ -65,7 +65,7 @@ def command(
 
     if kuberay is not None and dry_run != "client":
         raise UsageError(
-            "--kuberay-version requires --dry-run=client: otherwise the cluster is asked for its version",
+            "--kuberay-version requires --dry-run=client: otherwise the version is read from the cluster",
             hint="remove --kuberay-version, or add --dry-run=client",
         )
     follows = wait and dry_run == "none"
@@ -74,9 +74,9 @@ def command(
     if follows and form not in (None, "json"):
         raise UsageError(f"-o {form} requires --no-wait", hint="-o json prints a line for each change of the job")
     batch = resolve_batch(file, overrides, kube.namespace, BATCH_FLAGS)
-    render = RenderOptions(facts, accept_risk, None, kuberay or DEFAULT)
+    render = RenderOptions(facts=facts, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)
     connected = cache(lambda: connect(kube))
-    events = submit(batch, SubmitOptions(dry_run, force_conflicts, render), connected)
+    events = submit(batch, SubmitOptions(dry_run=dry_run, force_conflicts=force_conflicts, render=render), connected)
     if dry_run == "client":
         for event in events:
             if isinstance(event, Rendered):

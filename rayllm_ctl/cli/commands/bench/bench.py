@@ -24,7 +24,7 @@ def _load(name: str) -> click.Command:
 
 
 class _BenchGroup(Subcommands):
-    """`run` where the first word is not a command."""
+    """`run` if the first word is not a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.table, "-h", "--help"):

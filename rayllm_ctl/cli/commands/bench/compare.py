@@ -24,7 +24,7 @@ def command(ctx: click.Context, first: Path, second: Path, output: str | None) -
       rayllm-ctl bench qwen3-32b -o json > after.json
       rayllm-ctl bench compare before.json after.json
 
-    A ratio is of SECOND to FIRST, with its bootstrap interval of 95 %. If that holds 1, the difference may be chance.
+    A ratio is of SECOND to FIRST, with its bootstrap interval of 95 %. If it contains 1, the difference may be noise.
     """
     from rayllm_ctl.cli.session import print_data, printer
     from rayllm_ctl.console.bench.compare import comparison_lines

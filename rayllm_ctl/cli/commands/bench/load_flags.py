@@ -32,7 +32,7 @@ _LOAD: tuple[Callable[[Any], Any], ...] = (
         "--rate",
         type=Amounts(float),
         metavar="N,...",
-        help="Requests per second, which arrive whether others were answered or not.",
+        help="Open-loop arrival rate in requests per second.",
     ),
     click.option(
         "--arrivals",
@@ -42,12 +42,10 @@ _LOAD: tuple[Callable[[Any], Any], ...] = (
         help="How requests arrive with --rate.",
     ),
     click.option("--burst", type=click.IntRange(min=2), help="Requests that arrive at once with --arrivals burst."),
-    click.option("--ramp", type=Duration(), help="Time in which the load grows from nothing to all of it."),
+    click.option("--ramp", type=Duration(), help="Time in which the load increases from zero to its full value."),
     click.option("--requests", type=click.IntRange(min=1), help="How many requests to send."),
     click.option("--duration", type=Duration(), help="How long to send requests; 30s by default without --requests."),
-    click.option(
-        "--warmup", type=click.IntRange(min=0), default=0, help="Requests that are sent first and do not count."
-    ),
+    click.option("--warmup", type=click.IntRange(min=0), default=0, help="Warm-up requests, which are not counted."),
     click.option(
         "--request-timeout",
         type=Duration(),
@@ -68,15 +66,15 @@ _LOAD: tuple[Callable[[Any], Any], ...] = (
         help="Limit of the answers (max_tokens), in the same forms.",
     ),
     click.option(
-        "--prefix-tokens", type=click.IntRange(min=1), help="Tokens that prompts have in common at their beginning."
+        "--prefix-tokens", type=click.IntRange(min=1), help="Number of tokens in the shared prefix of prompts."
     ),
-    click.option("--prefixes", type=click.IntRange(min=1), default=1, help="How many different beginnings there are."),
+    click.option("--prefixes", type=click.IntRange(min=1), default=1, help="Number of different prefixes."),
     click.option(
         "--prompts",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
         help="File with prompts: JSON Lines with prompt or messages, OpenAI batch, or ShareGPT.",
     ),
-    click.option("--tokenizer", help="Folder or Hugging Face name of the tokenizer that prompts are made with."),
+    click.option("--tokenizer", help="Folder or Hugging Face name of the tokenizer for generating prompts."),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and arrivals."),
     click.option(
         "--set",
@@ -86,35 +84,38 @@ _LOAD: tuple[Callable[[Any], Any], ...] = (
         metavar="KEY=VALUE",
         help="Field of every request, such as temperature=0 or ignore_eos=true.",
     ),
-    click.option("--stream/--no-stream", default=True, help="Ask for streams; without, only whole answers are timed."),
+    click.option(
+        "--stream/--no-stream",
+        default=True,
+        help="Stream answers; --no-stream measures only the time of whole answers.",
+    ),
     click.option(
         "--slo",
         type=LoadLimits(),
         metavar="NAME=TIME,...",
-        help="Limits that answers should keep: ttft=500ms,tpot=50ms,itl=200ms,e2e=10s,share=0.95.",
+        help="Latency limits for answers: ttft=500ms,tpot=50ms,itl=200ms,e2e=10s,share=0.95.",
     ),
-    click.option("--find-max", is_flag=True, help="Search for the highest rate at which the limits of --slo are kept."),
+    click.option("--find-max", is_flag=True, help="Search for the highest rate that meets the limits of --slo."),
 )
 
 _PLACE: tuple[Callable[[Any], Any], ...] = (
-    click.option("--local", is_flag=True, help="Send the load from this machine, not from a Job beside the service."),
+    click.option("--local", is_flag=True, help="Send the load from this machine, not from a Job next to the service."),
     click.option(
         "--api-key-secret",
         type=SecretReference(),
-        help="Secret with the API key for the Job, where the service requires one; several, one on each line, "
-        "take turns.",
+        help="Secret with the API key for the Job, if the service requires one; several, one per line, take turns.",
     ),
     api_keys_option,
 )
 
 
 def load_options(function: F) -> F:
-    """What requests are sent, and how many: handed over under the names of workflows.bench.flags.Flags."""
+    """The flags for the kind and number of requests, passed under the names of workflows.bench.flags.Flags."""
     return _with(function, _LOAD)
 
 
 def place_options(function: F) -> F:
-    """Where requests are sent from, and with which key: likewise."""
+    """The flags for the origin of requests and their API key, passed in the same way."""
     return _with(function, _PLACE)
 
 

@@ -23,7 +23,7 @@ _FLAGS = tuple(flag for flag in SERVICE_FLAGS + DEPLOY_FLAGS if flag[1] in _FIEL
 @facts_options
 @click.option("--accept-risk", is_flag=True, help="Run a plan that is risky.")
 @click.option("--requests", type=click.IntRange(min=1), default=200, show_default=True,
-              help="Requests for the throughput, all of them at once.")  # fmt: skip
+              help="Requests for the throughput, all sent at once.")  # fmt: skip
 @click.option("--start-timeout", type=Duration(), default="30m", show_default=True,
               help="How long to wait for the Job's pod to start.")  # fmt: skip
 @output_option("json")
@@ -46,9 +46,9 @@ def command(
       rayllm-ctl bench offline --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4
       rayllm-ctl bench offline -f qwen.yaml --input-tokens 1000 --output-tokens 200 --concurrency 16
 
-    A Job has a pod like that of a replica, with the same image, GPUs and engine arguments, and is deleted at the end.
-    --concurrency is the size of the batches whose latency is measured, 8 by default. Ctrl-C ends the Job: what was
-    measured so far is printed. The exit code is 1 where the latency could not be measured.
+    A Job runs a pod like that of a replica, with the same image, GPUs and engine arguments, and is deleted at the end.
+    --concurrency is the batch size for the latency, 8 by default. Ctrl-C ends the Job and prints the results so far.
+    Exits with 1 if the latency could not be measured.
     """
     from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, print_data, printer
@@ -57,8 +57,8 @@ def command(
     from rayllm_ctl.workflows.render.types import RenderOptions
 
     service = resolve_service(file, overrides, kube.namespace, FLAGS)
-    render = RenderOptions(facts, accept_risk)
-    options = OfflineOptions(requests, start_timeout, render)
+    render = RenderOptions(facts=facts, accept_risk=accept_risk)
+    options = OfflineOptions(requests=requests, start_seconds=start_timeout, render=render)
     results = measure_offline(service, options, lambda: connect(kube), lambda text: click.echo(text, err=True))
     if output == "json":
         print_data(results.to_json(), output)

@@ -14,7 +14,7 @@ _RESULT = click.Path(path_type=Path, exists=True)
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), default="report.html",
               show_default=True, help="File to write.")  # fmt: skip
 @click.option("--images", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder for the plots as PNG and SVG, besides.")  # fmt: skip
+              help="Folder for the plots as additional PNG and SVG files.")  # fmt: skip
 def command(result: Path, output: Path, images: Path | None) -> None:
     """Write RESULT, a file that bench wrote with -o json or the directory of a sweep, as one HTML file with plots.
 

@@ -1,4 +1,4 @@
-"""`bench run`: load, and what came of it."""
+"""`bench run`: load on one service, and its results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rayllm_ctl.errors import FAILED, INTERRUPTED
 @click.option("--insecure-skip-tls-verify", is_flag=True, help="Trust any certificate of an https --url.")
 @place_options
 @click.option("--calibrate", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="File to keep the ratio of measured to planned speed in, for --calibration.")  # fmt: skip
+              help="File for the ratio of measured to planned speed, for --calibration.")  # fmt: skip
 @output_option("json")
 @cluster_options
 @click.pass_context
@@ -40,9 +40,9 @@ def command(
       rayllm-ctl bench qwen3-32b --find-max --slo ttft=500ms,tpot=50ms
       rayllm-ctl bench --url http://127.0.0.1:8000/v1 --requests 50 --concurrency 5
 
-    The load of a service comes from a Job beside it, which is deleted at the end; --local sends it from this machine,
-    through the API server. Ctrl-C ends the test: what was measured so far is printed. The exit code is 1 where a
-    request failed, or a rate was sought and none keeps the limits.
+    The load comes from a Job next to the service, which is deleted at the end; --local sends it from this machine,
+    through the API server. Ctrl-C ends the test and prints the results so far. Exits with 1 if a request failed or no
+    tested rate met the limits.
     """
     from rayllm_ctl.cli.session import connect, print_data, printer
     from rayllm_ctl.console.bench.results import result_lines, watching

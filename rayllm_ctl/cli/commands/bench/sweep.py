@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.model.events import Event
 
 _MEASURED = ("load.concurrency", "load.input_tokens", "load.output_tokens", "load.ttft", "load.tpot", "load.rate")
-"""Fields whose flags of `deploy` are here those of the load that is sent."""
+"""Fields that `deploy` has flags for, and for which `sweep` uses the flags of the load."""
 
 
 def _flags() -> FlagTable:
@@ -49,7 +49,7 @@ def _flags() -> FlagTable:
 @click.option("--vary", type=Varied(), multiple=True, metavar="FIELD=VALUE,...",
               help="Field of the spec and its values, such as engine.maxNumSeqs=64,256. Can be repeated.")  # fmt: skip
 @facts_options
-@click.option("--accept-risk", is_flag=True, help="Measure variants whose plan is risky.")
+@click.option("--accept-risk", is_flag=True, help="Measure variants with a risky plan, too.")
 @click.option(
     "--timeout", type=Duration(), help="How long each variant may take to be ready; from its plan by default."
 )
@@ -86,8 +86,8 @@ def command(
 
     Variants are all combinations of the values of --vary and of the flags that take several (VALUE,...). Each is a
     service of its own, whose name begins with that of the service. The results are written to --output-dir, and the
-    same command again measures what is missing there. Ctrl-C removes the variant that runs, and prints what was
-    measured so far. The exit code is 1 where a variant or a request failed, not for a variant that the planner rejects.
+    same command again measures the missing variants. Ctrl-C removes the running variant and prints the results so
+    far. Exits with 1 if a variant or a request failed, but not for a variant that the planner rejects.
     """
     from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, print_data, printer
@@ -104,7 +104,7 @@ def command(
         **given, name=base.name, url=None, models=(), ca_file=None, insecure_skip_tls_verify=False, calibrate=None,
         api_key_file=api_key_file, keys=read_api_keys(api_key_file),
     )  # fmt: skip
-    render = RenderOptions(facts, accept_risk, template_dir)
+    render = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir)
     prepared = prepare_sweep(base, axes, load, render, output_dir)
     outcome = run_sweep(
         prepared, load, timeout, lambda: connect(kube), lambda: _shown(ctx), lambda: watching(sys.stderr)

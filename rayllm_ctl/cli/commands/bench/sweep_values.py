@@ -1,4 +1,4 @@
-"""What `bench sweep` varies, from its flags."""
+"""The fields and values that `bench sweep` varies, from its flags."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def axes_of(overrides: Mapping[str, Any], vary: Sequence[tuple[str, str]]) -> tu
 
 
 def _only(value: Any, kind: type, flag: str) -> Any:
-    """The one value of a flag, which then means what it means for `deploy`."""
+    """The single value of a flag, with the same meaning as for `deploy`."""
     if value is not None and type(value) is not kind:
         raise UsageError(f"{flag}: expected {'an integer' if kind is int else 'text'}, found {value}")
     return value
 
 
 def _path(field: str) -> Path:
-    """Where a field of the flags stands in the spec file."""
+    """The path of a flag's field in the spec file."""
     return ("spec", *(camel(part) for part in field.split(".")))
 
 

@@ -47,7 +47,7 @@ class TokenLength(click.ParamType[Length]):
 
 
 def _length(kind: str, *parts: str) -> Length:
-    """ValueError for what is none."""
+    """Raises ValueError for anything else."""
     match kind, parts:
         case number, ():
             found = Length("fixed", int(number), int(number))
@@ -63,7 +63,7 @@ def _length(kind: str, *parts: str) -> Length:
 
 
 class LoadLimits(click.ParamType[Objective]):
-    """ttft=500ms,tpot=50ms: limits that answers should keep."""
+    """ttft=500ms,tpot=50ms: latency limits for answers."""
 
     name = "limits"
     _TIMES = ("ttft", "tpot", "itl", "e2e")

@@ -1,4 +1,4 @@
-"""`bundle`: what is known of a service, to be looked at elsewhere."""
+"""`bundle`: the recorded state of a service, for diagnosis elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 
 
-@click.command(short_help="Collect what is known of a service, without secrets.")
+@click.command(short_help="Collect a service's objects, events and logs, without secrets.")
 @click.argument("name")
 @click.option(
     "-o",
@@ -20,10 +20,10 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 )
 @kube_options
 def command(name: str, output: Path | None, kube: KubeFlags) -> None:
-    """Collect the objects, events and logs of service NAME and what Ray Serve says of it, for a report of a problem.
+    """Collect the objects, events, logs and Ray Serve state of service NAME for a problem report.
 
     rayllm-ctl status NAME --from PATH shows the service as it was. Secrets are masked: values of environment variables,
-    flags and fields with such names, and text that looks like a token. Prompts that the service logs are not.
+    flags and fields with such names, and text that looks like a token. Prompts in logs are not masked.
 
     \b
       rayllm-ctl bundle qwen3-32b -o qwen.tar.gz
@@ -38,8 +38,8 @@ def command(name: str, output: Path | None, kube: KubeFlags) -> None:
     for note in written.notes:
         click.echo(note, err=True)
     click.echo(
-        f"{written.objects} objects and {written.logs} logs; secrets are masked as far as their names and forms tell "
-        "them: look through the bundle before you share it",
+        f"{written.objects} objects and {written.logs} logs; secrets are masked by their names and formats: "
+        "review the bundle before you share it",
         err=True,
     )
     click.echo(str(target))

@@ -20,7 +20,7 @@ from rayllm_ctl.cli.options import output_option
 def command(ctx: click.Context, name: str, follow: bool, output: str | None, kube: KubeFlags) -> None:
     """List the events of service NAME and its RayClusters, pods, services and claims, oldest first.
 
-    Repeated events are one line with a count. Where status concludes a cause from an event, its line says the cause.
+    Repeated events are one line with a count. If status derives a cause from an event, its line shows the cause.
     With -f and -o json each event is a line.
     """
     from rayllm_ctl.cli.session import connect, print_data, printer

@@ -1,4 +1,4 @@
-"""`logs`: what the pods of a service log."""
+"""`logs`: the logs of a service's pods."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Lines(click.ParamType[int]):
 @click.command(short_help="Print the logs of a service.")
 @click.argument("name")
 @click.option("--replica", metavar="POD", help="The log of one pod.")
-@click.option("--engine", is_flag=True, help="What the engines print: vLLM's log.")
+@click.option("--engine", is_flag=True, help="The log of the engines (vLLM).")
 @click.option("--head", is_flag=True, help="The log of the head.")
 @click.option("--operator", is_flag=True, help="The log of the KubeRay operator.")
 @click.option(
@@ -50,7 +50,7 @@ def command(
     previous: bool,
     kube: KubeFlags,
 ) -> None:
-    """Print the logs of the replicas of service NAME, each line with its pod where there are several, and with -f.
+    """Print the logs of the replicas of service NAME. Lines start with the pod if there are several, or with -f.
 
     Ray keeps the logs of replicas and engines in files; they are read through its dashboard. A service in mode
     raycluster has the log of vLLM's server.

@@ -1,4 +1,4 @@
-"""`status`: how a service is and why; all services without a name."""
+"""`status`: the health of a service and its causes; without a name all services."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Show the health of service NAME, its causes and next steps; without NAME list the services of the namespace.
 
-    The list shows what the services' objects say. Serve itself is asked only about a service that is named.
+    The list is based on the services' objects. Ray Serve itself is asked only if NAME is given.
     Exits with 1 when service NAME is Degraded, Failed, Stuck, Unknown or not found.
     """
     if name is not None:
@@ -86,4 +86,4 @@ def _list(ctx: click.Context, all_namespaces: bool, output: str | None, kube: Ku
 
         click.echo(service_table(rows, printer(ctx), namespaces=all_namespaces), nl=False)
         if rows:
-            click.echo("from the objects' own status; rayllm-ctl status NAME asks Ray Serve as well", err=True)
+            click.echo("based on the objects' status; rayllm-ctl status NAME asks Ray Serve as well", err=True)

@@ -27,7 +27,7 @@ def command(
 
     Tokens per second need two readings. Ray reports the metrics of a RayService's replicas every 10 s: they are up to
     10 s old, rates are averages over 10 s, and the command may take 15 s. vLLM's own servers (mode raycluster) are
-    asked themselves. A value that is not known is "-", with the reason on standard error.
+    asked directly. An unknown value is "-", with the reason on standard error.
 
     GPU is the mean utilization of the GPUs of the replica's pod, GPU-MEMORY their memory together. With --watch and
     -o json each reading is a line.
@@ -43,7 +43,7 @@ def command(
     from rayllm_ctl.workflows.observe.top import follow_load, load_once
 
     if interval <= 0:
-        raise click.UsageError("--interval has to be longer than 0")
+        raise click.UsageError("--interval must be greater than 0")
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     color = ctx.meta.get("rayllm.color", "auto")

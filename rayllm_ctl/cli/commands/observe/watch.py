@@ -16,7 +16,7 @@ from rayllm_ctl.cli.values import Duration
 @kube_options
 @click.pass_context
 def command(ctx: click.Context, name: str, timeout: float | None, output: str | None, kube: KubeFlags) -> None:
-    """Follow service NAME: its state, its replicas, what it waits for. Ends with Ctrl-C or --timeout."""
+    """Follow the state and replicas of service NAME, and the causes of a wait. Ends with Ctrl-C or --timeout."""
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.observe.wait import follow
 

@@ -1,1 +1,1 @@
-"""What fits where, and spec files to start from."""
+"""Plans, spec files, and the catalog of models and GPUs."""

@@ -1,4 +1,4 @@
-"""`explain`: what a field of the spec file means."""
+"""`explain`: the meaning of a field of the spec file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpus`: what the catalog knows of GPUs."""
+"""`gpus`: the GPUs of the catalog."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rayllm_ctl.cli.options import output_option
 
 @click.command(name="gpus", short_help="List the known GPUs, or show one.")
 @click.argument("name", required=False, default="")
-@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own prices of GPUs.")
+@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="YAML file with GPU prices.")
 @output_option("table", "wide", "json", "yaml", default="table")
 def command(name: str, prices: Path | None, output: str) -> None:
     """List the known kinds of GPU, or show one with its node labels, machines and prices.
 
     \b
       rayllm-ctl gpus                 all
-      rayllm-ctl gpus hopper          those with this in their name or architecture
+      rayllm-ctl gpus hopper          those with "hopper" in their name or architecture
       rayllm-ctl gpus h100            one, by its name or an alias
 
     MEMORY is what torch reports, BF16 and FP8 are dense TFLOPS, NODE is the most GPUs of one machine.
@@ -40,4 +40,4 @@ def command(name: str, prices: Path | None, output: str) -> None:
     else:
         click.echo("\n".join(gpu_table(found, wide=output == "wide")))
         if any(gpu.price_per_hour for gpu in found):
-            click.echo("USD/H is per GPU; `rayllm-ctl gpus NAME` says where and when a price was read.", err=True)
+            click.echo("USD/H is per GPU; `rayllm-ctl gpus NAME` shows the source and date of a price.", err=True)

@@ -1,26 +1,33 @@
-"""`image`: the image of head and workers."""
+"""`image`: the image of head and workers, and that of the controller."""
 
 from __future__ import annotations
 
 import click
 
+from rayllm_ctl.errors import UsageError
 
-@click.group(name="image", short_help="Print the Dockerfile of an image for all features.")
+
+@click.group(name="image", short_help="Print a Dockerfile for an image with all features.")
 def command() -> None:
-    """Make an image for features that Ray's public image lacks packages for; docs/serving.md lists them."""
+    """Make an image for features that Ray's public image lacks packages for (docs/serving.md), or of the controller."""
 
 
 @command.command(name="recipe", short_help="Print a Dockerfile.")
-@click.option("--image", help="Image to build on; by default Ray's public one with Serve LLM.")
+@click.option("--image", help="Image to build on; by default Ray's public one with Serve LLM, or Python's.")
 @click.option("--vllm-version", help="vLLM version in it.")
-def recipe(image: str | None, vllm_version: str | None) -> None:
+@click.option("--controller", is_flag=True, help="The image of the controller, from a wheel of this version.")
+def recipe(image: str | None, vllm_version: str | None, controller: bool) -> None:
     """Print a Dockerfile that adds the gateway's code, and packages, to an image with Ray and vLLM.
 
     \b
       rayllm-ctl image recipe | docker build -t registry.example/ray-llm-gateway:2.60.0 -
       rayllm-ctl deploy -f qwen.yaml --image registry.example/ray-llm-gateway:2.60.0
+      rayllm-ctl image recipe --controller | docker build -t registry.example/rayllm-controller:0.1.0 -f - dist
     """
     from rayllm_ctl.model.spec.service import Engine
-    from rayllm_ctl.workflows.plan.image import image_recipe as dockerfile
+    from rayllm_ctl.workflows.plan.image import controller_recipe, image_recipe
 
-    click.echo(dockerfile(Engine(image=image, vllm_version=vllm_version)), nl=False)
+    if controller and vllm_version is not None:
+        raise UsageError("--vllm-version: the image of the controller has no vLLM")
+    engine = Engine(image=image, vllm_version=vllm_version)
+    click.echo(controller_recipe(image) if controller else image_recipe(engine), nl=False)

@@ -16,7 +16,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 @click.option(
     "--from-serve-config",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="Ray Serve configuration file whose models of Ray Serve LLM the spec file is to serve.",
+    help="Ray Serve configuration file; its models of Ray Serve LLM become the spec file's models.",
 )
 @facts_options
 @click.option("-n", "--namespace", help="Namespace to write into the file; none by default.")

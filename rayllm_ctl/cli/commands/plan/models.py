@@ -1,4 +1,4 @@
-"""`models`: what the catalog knows of models."""
+"""`models`: the models of the catalog."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rayllm_ctl.cli.options import output_option
 @click.argument("name", required=False, default="")
 @output_option("table", "wide", "json", "yaml", default="table")
 def command(name: str, output: str) -> None:
-    """List the models that can be planned without a network, or show one.
+    """List the models that can be planned offline, or show one.
 
     \b
       rayllm-ctl models               all
-      rayllm-ctl models qwen3         those with this in their name or architecture
+      rayllm-ctl models qwen3         those with "qwen3" in their name or architecture
       rayllm-ctl models Qwen/Qwen3-32B
 
-    PARAMETERS in brackets are those that one token passes through. Any other model of the Hugging Face hub can be
+    PARAMETERS in brackets are those active per token. Any other model of the Hugging Face Hub can be
     planned and deployed as well.
     """
     from rayllm_ctl.cli.session import print_data

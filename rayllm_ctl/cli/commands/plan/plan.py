@@ -1,4 +1,4 @@
-"""`plan`: on which GPUs a model fits, how large, and why."""
+"""`plan`: the GPUs that a model fits on, the size of its replicas, and why."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def command(
     if rows is not None:
         raise UsageError("--rows applies to a BatchJob only", hint="-f job.yaml")
     if facts.model_config is not None and file is None:
-        # A plan needs no more of a model's name than something to call it.
+        # For a plan the model's name is only a label.
         overrides = {"model.id": named_after(facts.model_config), **overrides}
     service = resolve_service(file, overrides, flags=FLAGS)
     sized = {"replicas.fixed", "replicas.min", "replicas.max"} & overrides.keys()

@@ -1,4 +1,4 @@
-"""`render`: the manifests, and nothing else."""
+"""`render`: manifests on standard output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _WithoutEnvironment(click.Command):
-    """A command whose flags no environment variable sets: its output depends on what is typed alone."""
+    """A command without flags from environment variables: its output depends only on the command line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         prefix, ctx.auto_envvar_prefix = ctx.auto_envvar_prefix, None
@@ -45,14 +45,6 @@ class _WithoutEnvironment(click.Command):
 @template_option
 @kuberay_option()
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(("manifests", "helm-values")),
-    default="manifests",
-    show_default=True,
-    help="What to print: manifests, or values for the Helm chart in charts/rayllm.",
-)
-@click.option(
     "--output-dir",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -68,7 +60,6 @@ def command(
     namespace: str | None,
     accept_risk: bool,
     template_dir: Path | None,
-    form: str,
     kuberay: str | None,
     output_dir: Path | None,
     output: str | None,
@@ -80,36 +71,26 @@ def command(
       rayllm-ctl render -f qwen.yaml --output-dir deploy && kubectl apply --server-side -k deploy/qwen3-32b
       rayllm-ctl render --serve-config config.yaml --code src --image rayproject/ray:2.60.0
     """
-    from rayllm_ctl.cli.session import print_data, print_manifests
+    from rayllm_ctl.cli.session import print_manifests
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
     from rayllm_ctl.workflows.render.folders import write_folders
-    from rayllm_ctl.workflows.render.manifests import chart_values
     from rayllm_ctl.workflows.render.service import rendering
     from rayllm_ctl.workflows.render.types import RenderOptions
 
-    values = form == "helm-values"
     if output_dir is not None and output is not None:
         raise UsageError("--output-dir writes YAML files: -o cannot be combined with it")
-    if values and (serve_config or output_dir or template_dir or len(files) > 1):
-        raise UsageError(
-            "--format helm-values writes the values of one planned service to standard output",
-            hint="leave out --serve-config, --output-dir and --template-dir, and give -f once",
-        )
     # Equal input gives equal bytes, on every machine.
     facts = dataclasses.replace(facts, named_only=True)
-    options = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
+    options = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir, kuberay=kuberay or DEFAULT)
     given = serve_file(serve_config, code, files[0] if files else None, template_dir, overrides, namespace)
     found: dict[str, Rendering] = {}
-    rendered = (_rendered(file, overrides, namespace, options, plain=not values) for file in files or (None,))
+    rendered = (_rendered(file, overrides, namespace, options) for file in files or (None,))
     for one in [rendering(given, options)] if given else rendered:
         if one.name in found:
             raise UsageError(f"two services or jobs are named {one.name}", hint="change metadata.name of one of them")
         found[one.name] = one
         for note in one.notes:
             click.echo(note, err=True)
-        if values and one.plan is not None:
-            print_data(chart_values(one.plan), output or "yaml")
-            return
     if output_dir is None:
         print_manifests([item for one in found.values() for item in one.manifests], output or "yaml")
         return
@@ -117,10 +98,8 @@ def command(
         click.echo(line, err=True)
 
 
-def _rendered(
-    file: Path | None, overrides: dict[str, Any], namespace: str | None, options: RenderOptions, *, plain: bool
-) -> Rendering:
-    """The service or batch job of a file and flags. plain: as manifests, and not as values of the chart."""
+def _rendered(file: Path | None, overrides: dict[str, Any], namespace: str | None, options: RenderOptions) -> Rendering:
+    """The service or batch job of a file and flags."""
     from rayllm_ctl.cli.service import may_be_batch, resolve_service
     from rayllm_ctl.workflows.render.service import rendering
 
@@ -129,8 +108,8 @@ def _rendered(
         from rayllm_ctl.workflows.render.batch import batch_as_rendering
 
         batch = batch_of_file(file, overrides, namespace, FLAGS)
-        if batch is not None and (options.template_dir is not None or not plain):
-            raise UsageError(f"--format helm-values and --template-dir do not apply to a BatchJob ({file})")
+        if batch is not None and options.template_dir is not None:
+            raise UsageError(f"--template-dir does not apply to a BatchJob ({file})")
         if batch is not None:
             return batch_as_rendering(batch, options)
     return rendering(resolve_service(file, overrides, namespace, FLAGS), options)

@@ -1,1 +1,1 @@
-"""Changes of services, and their history."""
+"""Changes to services, and their history."""

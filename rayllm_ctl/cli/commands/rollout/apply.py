@@ -26,7 +26,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
     help="Spec file, - for standard input; repeatable.",
 )
 @click.option("--accept-risk", is_flag=True, help="Apply a plan that is risky.")
-@click.option("--offline", is_flag=True, help="Use no network to look up the models.")
+@click.option("--offline", is_flag=True, help="Do not use the network to look up the models.")
 @click.option("--wait/--no-wait", default=False, show_default=True, help="Wait until the models answer.")
 @upgrade_options
 @click.option("--timeout", type=Duration(), help="How long to wait for each; from its plan by default.")
@@ -65,7 +65,15 @@ def command(
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
 
     services = [resolve_service(file, {}, kube.namespace) for file in files]
-    render = RenderOptions(FactSources(offline=offline), accept_risk=accept_risk, template_dir=template_dir)
-    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage, upgrade)
+    render = RenderOptions(facts=FactSources(offline=offline), accept_risk=accept_risk, template_dir=template_dir)
+    options = DeployOptions(
+        dry_run=dry_run,
+        wait=wait,
+        timeout=timeout,
+        force_conflicts=force_conflicts,
+        render=render,
+        accept_outage=accept_outage,
+        upgrade=upgrade,
+    )
     with show(ctx, output) as display:
         roll_out(display, deploy(services, options, lambda: connect(kube)))

@@ -1,4 +1,4 @@
-"""`delete`: a service and what was applied with it."""
+"""`delete`: delete a service and the objects applied with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command(
     output: str | None,
     kube: KubeFlags,
 ) -> None:
-    """Delete service NAME and what rayllm-ctl applied with it, and wait until its pods are gone."""
+    """Delete service NAME and the objects that rayllm-ctl applied with it, and wait until its pods are gone."""
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.rollout.delete import delete
@@ -34,7 +34,7 @@ def command(
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     events = delete(cluster, name, namespace, wait=wait, timeout=timeout, ignore_not_found=ignore_not_found)
-    again = f"rayllm-ctl delete {name} -n {namespace}    # wait for its end"
+    again = f"rayllm-ctl delete {name} -n {namespace}    # wait until it is gone"
     with show(ctx, output) as display, interruptible(f"the deletion of {name} continues", again):
         for event in events:
             display.handle(event)

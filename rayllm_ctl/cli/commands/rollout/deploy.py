@@ -75,7 +75,7 @@ def command(
 
     if kuberay is not None and dry_run != "client":
         raise UsageError(
-            "--kuberay-version requires --dry-run=client: otherwise the cluster is asked for its version",
+            "--kuberay-version requires --dry-run=client: otherwise the version is read from the cluster",
             hint="remove --kuberay-version, or add --dry-run=client",
         )
     if rollback_on_failure and (not wait or dry_run != "none"):
@@ -86,8 +86,16 @@ def command(
     service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve_service(
         file, overrides, kube.namespace, FLAGS
     )
-    render = RenderOptions(facts, accept_risk, template_dir, kuberay or DEFAULT)
-    options = DeployOptions(dry_run, wait, timeout, force_conflicts, render, accept_outage, upgrade)
+    render = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir, kuberay=kuberay or DEFAULT)
+    options = DeployOptions(
+        dry_run=dry_run,
+        wait=wait,
+        timeout=timeout,
+        force_conflicts=force_conflicts,
+        render=render,
+        accept_outage=accept_outage,
+        upgrade=upgrade,
+    )
     start = deploy_or_roll_back if rollback_on_failure else deploy
     events = start([service], options, lambda: connect(kube))
     if dry_run == "client":

@@ -1,4 +1,4 @@
-"""`diff`: what deploy would change, and what that does to what runs."""
+"""`diff`: the changes that deploy would make, and their effect on running services."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def command(
     output: str | None,
     kube: KubeFlags,
 ) -> int:
-    """Show what deploy would change in the cluster, and what that does to running services. Nothing is written.
+    """Show what deploy would change in the cluster, and the effect on running services. Nothing is written.
 
-    Exit codes: 0 no differences, 1 differences, 6 ruled out by --fail-on, others failed. -o diff prints what kubectl
-    diff prints.
+    Exit codes: 0 no differences, 1 differences, 6 a change matches --fail-on, others failed. -o diff prints the format
+    of kubectl diff.
 
     \b
       rayllm-ctl diff -f qwen.yaml
@@ -92,7 +92,7 @@ def command(
     from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff
 
-    render = RenderOptions(facts, accept_risk, template_dir)
+    render = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir)
     if local:
         if file is not None or overrides or serve_config is not None:
             raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")
@@ -114,7 +114,7 @@ def command(
         service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve_service(
             file, overrides, kube.namespace, FLAGS
         )
-        options = DiffOptions(force_conflicts, field_manager, render)
+        options = DiffOptions(force_conflicts=force_conflicts, field_manager=field_manager, render=render)
         try:
             found = diff(service, options, lambda: connect(kube))
         except FieldConflictError as error:
@@ -156,7 +156,7 @@ def _print(ctx: click.Context, found: Diff, output: str | None) -> None:
 
 
 def _print_unified(found: Diff) -> None:
-    """The differences themselves: by the user's own program if there is one."""
+    """Print the differences, with the program of KUBECTL_EXTERNAL_DIFF if it is set."""
     from rayllm_ctl.console.rollout import diff as console
 
     variable = os.environ.get("KUBECTL_EXTERNAL_DIFF")
@@ -182,4 +182,4 @@ def _judge(found: Diff, fail_on: tuple[str, ...]) -> None:
                 because = f" ({', '.join(fields)})" if fields else ""
                 broken.append(f"{rule}: {item.kind} {item.name}{because}")
     if broken:
-        raise UserError("\n".join(["ruled out by --fail-on", *(f"  {line}" for line in broken)]), exit_code=RULED_OUT)
+        raise UserError("\n".join(["rejected by --fail-on", *(f"  {line}" for line in broken)]), exit_code=RULED_OUT)

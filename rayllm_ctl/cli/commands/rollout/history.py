@@ -1,4 +1,4 @@
-"""`history`: what was applied for a service, by whom, and what came of it."""
+"""`history`: the revisions of a service, with author and outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rayllm_ctl.cli.options import output_option
 @output_option("json", "yaml")
 @kube_options
 def command(name: str, revision: int | None, output: str | None, kube: KubeFlags) -> None:
-    """List the revisions of service NAME: when and by whom each was applied, what it changed, and what came of it.
+    """List the revisions of service NAME with time, author, changes and outcome.
 
     The cluster keeps the last 10. Secrets are not part of them.
 

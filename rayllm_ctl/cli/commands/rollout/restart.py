@@ -18,10 +18,10 @@ from rayllm_ctl.model.observed.changes import Way
     type=click.Choice(["auto", "new-cluster"]),
     default="auto",
     show_default=True,
-    help="If the nodes have no capacity for a second RayCluster. auto: shrink the first to free it; new-cluster: "
-    "it waits for one.",
+    help="auto: shrink the running RayCluster if the nodes lack capacity for a second one; new-cluster: wait for "
+    "capacity.",
 )
-@click.option("--accept-outage", is_flag=True, help="Also if the service does not answer for a while.")
+@click.option("--accept-outage", is_flag=True, help="Proceed even if the service is unavailable for a while.")
 @wait_options
 @output_option("json", "name")
 @kube_options
@@ -38,18 +38,18 @@ def command(
 ) -> None:
     """Restart service NAME without downtime.
 
-    KubeRay starts a second RayCluster next to the one that runs, and deletes that when the second serves: for a while
-    the service needs twice its GPUs. Where the nodes do not have them, it has fewer replicas meanwhile; with one
-    replica the first RayCluster is deleted before, which --accept-outage accepts.
+    KubeRay starts a second RayCluster next to the running one, and deletes the old one when the new one serves: for a
+    while the service needs twice its GPUs. If the nodes do not have them, it runs fewer replicas in the meantime; with
+    one replica the running RayCluster is deleted first, which requires --accept-outage.
 
-    In mode raycluster the worker pods are deleted one at a time, and each is waited for, with --no-wait too. With one
-    replica nothing answers meanwhile, which --accept-outage accepts.
+    In mode raycluster the worker pods are replaced one at a time, even with --no-wait. With one replica the service is
+    unavailable in the meantime, which requires --accept-outage.
     """
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect, print_meaning, show
     from rayllm_ctl.workflows.rollout.restart import RestartOptions, prepare_restart, restart
 
-    options = RestartOptions(way, accept_outage, wait, timeout)
+    options = RestartOptions(way=way, accept_outage=accept_outage, wait=wait, timeout=timeout)
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     found = prepare_restart(cluster, name, namespace, options)

@@ -1,4 +1,4 @@
-"""`resume`: the pods of a suspended service."""
+"""`resume`: start the pods of a suspended service."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from rayllm_ctl.model.observed.changes import Way
     "--to",
     type=click.IntRange(min=1),
     metavar="REVISION",
-    help="Revision to apply; the last one that differs from the present one by default.",
+    help="Revision to apply; by default the last one that differs from the current one.",
 )
 @upgrade_options
 @wait_options
@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Apply an earlier revision of service NAME again and wait until the model answers.
 
-    First it says what the change does to what runs, as `diff` does. The rollback is a revision of its own. The spec
+    First it shows the effect on running pods, as `diff` does. The rollback is recorded as a new revision. The spec
     file stays as it is: the next deploy applies it again.
 
     \b
@@ -71,10 +71,10 @@ def command(
         return
     print_meaning(ctx, found.diff)
     options = DeployOptions(
-        dry_run,
-        wait,
-        timeout if timeout is not None else found.revision.start_seconds,
-        force_conflicts,
+        dry_run=dry_run,
+        wait=wait,
+        timeout=timeout if timeout is not None else found.revision.start_seconds,
+        force_conflicts=force_conflicts,
         accept_outage=accept_outage,
         upgrade=upgrade,
         said=True,

@@ -1,4 +1,4 @@
-"""`scale`: other replica bounds for a service that runs."""
+"""`scale`: change the replica bounds of a running service."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _COUNT = click.IntRange(min=0)
 
 @click.command(short_help="Change the replicas of a service.")
 @click.argument("name")
-@click.option("--min", "low", type=_COUNT, metavar="N", help="Replicas at least; 0: scale to zero.")
-@click.option("--max", "high", type=_COUNT, metavar="N", help="Replicas at most.")
+@click.option("--min", "low", type=_COUNT, metavar="N", help="Minimum number of replicas; 0 scales to zero.")
+@click.option("--max", "high", type=_COUNT, metavar="N", help="Maximum number of replicas.")
 @click.option("--replicas", type=_COUNT, metavar="N", help="Fixed number of replicas.")
-@click.option("--model", metavar="MODEL", help="Model to scale, of a service with several.")
+@click.option("--model", metavar="MODEL", help="Model to scale, for a service with several.")
 @wait_options
 @dry_run_option
 @force_option
@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Change the replica bounds of service NAME while it runs, without its spec file.
 
-    A bound that is not given stays as it is. No replica restarts. The spec file is not changed: the next deploy sets
+    A bound without a flag stays as it is. No replica restarts. The spec file is not changed: the next deploy sets
     its bounds again.
 
     \b
@@ -69,10 +69,10 @@ def command(
             roll_out(display, change_declared(change, wait=wait, timeout=timeout))
         return
     options = DeployOptions(
-        dry_run,
-        wait,
-        found.start_seconds if timeout is None else timeout,
-        force_conflicts,
+        dry_run=dry_run,
+        wait=wait,
+        timeout=found.start_seconds if timeout is None else timeout,
+        force_conflicts=force_conflicts,
         upgrade=None,
         change=found.change,
         unchanged=found.unchanged,

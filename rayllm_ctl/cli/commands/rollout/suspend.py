@@ -1,4 +1,4 @@
-"""`suspend`: a service without pods."""
+"""`suspend`: stop the pods of a service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.cli.wait_flags import wait_options
 
 
-@click.command(short_help="Delete the pods of a service, and keep all else.")
+@click.command(short_help="Stop a service's pods; keep its configuration.")
 @click.argument("name")
 @wait_options
 @output_option("json", "name")
@@ -20,7 +20,7 @@ def command(
 ) -> None:
     """Delete all pods of service NAME, and keep its objects, addresses, API keys and history.
 
-    Its GPUs are free, and nothing answers until `rayllm-ctl resume NAME`. A deploy in between changes the service, and
+    This frees its GPUs. The service does not answer until `rayllm-ctl resume NAME`. A deploy in between changes it, and
     leaves it suspended.
     """
     from rayllm_ctl.cli.interrupted import interruptible

@@ -68,7 +68,7 @@ def command(
     from rayllm_ctl.workflows.setup.checks import check_cluster, check_service
     from rayllm_ctl.workflows.setup.security import check_security
 
-    render = RenderOptions(FactSources(offline=offline), template_dir=template_dir)
+    render = RenderOptions(facts=FactSources(offline=offline), template_dir=template_dir)
     if service is not None and (files or offline or template_dir):
         raise UsageError(
             "--security looks at a live service: -f, --offline and --template-dir cannot be combined with it"

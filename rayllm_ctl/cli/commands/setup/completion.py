@@ -1,4 +1,4 @@
-"""`completion`: the script that a shell sources."""
+"""`completion`: completion scripts for shells."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def command(ctx: click.Context, shell: str) -> None:
     """
     root = ctx.find_root()
     complete = get_completion_class(shell)
-    if complete is None:  # the choice above names only shells that Click knows
+    if complete is None:  # all choices above are shells that Click supports
         raise click.UsageError(f"no completion for {shell}")
     click.echo(complete(root.command, {}, "rayllm-ctl", "_RAYLLM_CTL_COMPLETE").source())

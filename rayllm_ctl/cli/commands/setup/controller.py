@@ -106,7 +106,7 @@ def command(
     if lease_namespace and not leader_election:
         raise UsageError("--lease-namespace is for the Lease, which --no-leader-election does without")
 
-    flags = KubeFlags(kubeconfig, context, None, API_TIMEOUT)
+    flags = KubeFlags(kubeconfig=kubeconfig, context=context, namespace=None, request_timeout=API_TIMEOUT)
     own = connect(flags).namespace
     options = ControllerOptions(
         scope=Scope(() if all_namespaces else tuple(dict.fromkeys(namespace)) or (own,), offline),

@@ -1,4 +1,4 @@
-"""`rbac`: Roles with the rights that commands need."""
+"""`rbac`: Roles with the permissions that commands need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = "rayllm"
     metavar="COMMAND|ROLE",
     help='A command, such as deploy or "batch submit", or a role: viewer, operator, ci. Can be repeated.',
 )
-@click.option("--name", help="Name of the Role; by default rayllm- and what it is for.")
+@click.option("--name", help="Name of the Role; by default rayllm- and the command or role.")
 @click.option("-n", "--namespace", help="Namespace of the services.")
 @click.option("--user", "users", multiple=True, help="Bind it to this user. Can be repeated.")
 @click.option("--group", "groups", multiple=True, help="Bind it to this group. Can be repeated.")
@@ -27,7 +27,9 @@ _NAME = "rayllm"
     metavar="NAMESPACE:NAME",
     help="Bind it to this service account. Can be repeated.",
 )
-@click.option("--needed-only", is_flag=True, help="Leave out what commands only need to show or explain more.")
+@click.option(
+    "--needed-only", is_flag=True, help="Leave out permissions that commands need only to show or explain more."
+)
 def command(
     names: tuple[str, ...],
     name: str | None,
@@ -39,7 +41,7 @@ def command(
 ) -> None:
     """Print a Role with the rights that commands need in a namespace, and its RoleBinding.
 
-    What lies outside the namespace (nodes, the operator) is in a ClusterRole: without it commands work, and explain
+    Permissions outside the namespace (nodes, the operator) are in a ClusterRole: without it commands work, but explain
     less. docs/rbac.md lists the rights of each command.
 
     \b
@@ -54,7 +56,7 @@ def command(
     documents = roles(rights_of(names), role, namespace, subjects, needed_only=needed_only)
     click.echo(dump_all(documents, sort=False), nl=False)
     if not subjects.objects():
-        click.echo("no binding: --user, --group or --service-account says who gets the role", err=True)
+        click.echo("no binding was printed: --user, --group and --service-account name its subjects", err=True)
 
 
 def _account(text: str) -> tuple[str, str]:

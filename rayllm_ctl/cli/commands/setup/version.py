@@ -1,4 +1,4 @@
-"""`version`: ours, the cluster's, KubeRay's, and that of the code in the pods of a service."""
+"""`version`: versions of rayllm-ctl, the cluster, KubeRay and the code in a service's pods."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Print the versions of rayllm-ctl, the cluster and KubeRay.")
 @click.argument("name", required=False)
-@click.option("--client", is_flag=True, help="Only rayllm-ctl's own; no cluster is asked.")
+@click.option("--client", is_flag=True, help="Print only the version of rayllm-ctl; do not contact the cluster.")
 @output_option("json", "yaml")
 @kube_options
 def command(name: str | None, client: bool, output: str | None, kube: KubeFlags) -> None:
     """Print the versions of rayllm-ctl, of the cluster's API server and of the KubeRay operator in it.
 
-    With NAME also the release of rayllm-ctl that has the code which runs in the pods of that service.
+    With NAME also the release of rayllm-ctl whose code runs in the pods of that service.
     """
     from rayllm_ctl.cli.session import connect, print_data
     from rayllm_ctl.model.text.json_form import to_json
     from rayllm_ctl.workflows.setup.versions import tool_versions
 
     if client and name:
-        raise UsageError("--client asks no cluster, and cannot tell the version of a service")
+        raise UsageError("--client does not contact the cluster and cannot be combined with NAME")
     own = tool_versions(None)
     if output is None:
         click.echo(f"rayllm-ctl  {own.rayllm_ctl}")
@@ -41,7 +41,7 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
             print_data(to_json(own), output)
         raise UserError(
             f"the versions of the cluster and of KubeRay are unknown: {error.message}",
-            hint=(*error.hints, "rayllm-ctl version --client    # asks no cluster"),
+            hint=(*error.hints, "rayllm-ctl version --client    # does not contact the cluster"),
             exit_code=error.exit_code,
         ) from error
     code: list[Shipped] | None = None
@@ -56,7 +56,7 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
         click.echo(f"Kubernetes  {found.kubernetes or 'unknown'}")
         click.echo(f"KubeRay     {found.kuberay or 'not found'} (tested with {', '.join(found.tested_kuberay)})")
     if code is not None:
-        click.echo("\n".join(map(_line, code)) or f"code        {name} mounts no code of rayllm-ctl")
+        click.echo("\n".join(map(_line, code)) or f"code        {name} does not mount code of rayllm-ctl")
 
 
 def _line(one: Shipped) -> str:
@@ -64,6 +64,8 @@ def _line(one: Shipped) -> str:
         return f"code        {one.part}: unknown ({one.config_map}): {one.problem}"
     release = f"rayllm-ctl {one.version}" if one.version else "an earlier rayllm-ctl"
     same = (
-        "the same as of this rayllm-ctl" if one.current else "not that of this rayllm-ctl; the next deploy replaces it"
+        "the same as in this rayllm-ctl"
+        if one.current
+        else "different from this rayllm-ctl; the next deploy replaces it"
     )
     return f"code        {one.part}: {release}, {one.digest[:8]} ({one.config_map}), {same}"

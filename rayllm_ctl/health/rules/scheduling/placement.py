@@ -25,7 +25,7 @@ _LINES = 6
 
 
 def by_nodes(context: ServiceContext, pod: Pod, sentence: str) -> Finding | None:
-    """The cause by labels, taints and free resources; None where the figures say that one fits."""
+    """The cause by labels, taints and free resources; None if the figures say that one fits."""
     nodes = sorted(context.nodes.values(), key=lambda node: node.name)
     selected = [node for node in nodes if node.selected_by(pod)]
     if not selected:

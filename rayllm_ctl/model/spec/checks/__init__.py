@@ -1,1 +1,1 @@
-"""Checks of specs by themselves, before any model, file or cluster is looked at."""
+"""Checks of specs by themselves, before any model, file or cluster is read."""

@@ -97,7 +97,7 @@ def _security(service: LLMService) -> Iterator[Problem]:
 
 
 def _locked_out(service: LLMService, security: Security) -> Iterator[Problem]:
-    """What the service is set up for, and could not connect to it."""
+    """Clients that the spec enables but that could not connect."""
     exposed = "spec.exposure" if service.exposure.beyond_the_cluster else ""
     exposed = f"spec.upgrade.strategy: {INCREMENTAL}" if service.upgrade.strategy == INCREMENTAL else exposed
     if exposed and not security.allow_from:

@@ -1,4 +1,4 @@
-"""Checks of a BatchJob by itself, before any model, file or cluster is looked at."""
+"""Checks of a BatchJob by itself, before any model, file or cluster is read."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _storage(batch: BatchJob) -> Iterator[Problem]:
 
 
 def _on_a_pool(batch: BatchJob) -> Iterator[Problem]:
-    """What a job cannot say of pods that are there already."""
+    """Fields that do not apply to the pods of an existing RayCluster."""
     cluster = batch.cluster or ""
     if len(cluster) > 253 or not podfields.is_object_name(cluster):
         yield Problem(("spec", "cluster"), f"{quoted(cluster)} is not a valid name of a RayCluster")

@@ -1,4 +1,4 @@
-"""Checks of what a batch job reads, asks and writes: spec.input, spec.prompt and spec.output."""
+"""Checks of spec.input, spec.prompt and spec.output of a batch job."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def file_problems(batch: BatchJob) -> Iterator[Problem]:
 
 
 def input_format(given: Input) -> str | None:
-    """The format of the input: as it says, or by the extension that all paths have; None where that says nothing."""
+    """The format of the input: as it says, or by the extension that all paths have; None if that says nothing."""
     if given.format is not None:
         return given.format
     if given.prompts:

@@ -59,7 +59,7 @@ _FORBIDDEN_ON_SERVE = {
     "disable_log_stats": "Ray Serve LLM needs the statistics for the engine's metrics",
     "api_key": _API_KEY,
 }
-"""What Ray Serve LLM 2.60 rejects (ray/llm/_internal/serve) or what would publish a secret, and why."""
+"""Arguments that Ray Serve LLM 2.60 rejects (ray/llm/_internal/serve) or that would publish a secret, and why."""
 
 _FORBIDDEN_ON_RAY_CLUSTER = {
     "model": "vLLM takes the model from spec.model (--model, --model-path)",
@@ -69,7 +69,7 @@ _FORBIDDEN_ON_RAY_CLUSTER = {
     "port": "probes and the Service expect the server at port 8000",
     "api_key": _API_KEY,
 }
-"""What would contradict the objects around vLLM's own server or would publish a secret, and why."""
+"""Arguments that contradict the objects of vLLM's own server or would publish a secret, and why."""
 
 RESERVED_ENV = {
     "RAY_enable_autoscaler_v2": "KubeRay sets it from autoscalerOptions.version and rejects both",

@@ -10,7 +10,7 @@ from rayllm_ctl.model.text.problems import Path, Problem
 
 
 def name_problems(at: Path, name: str) -> Iterator[Problem]:
-    """What is wrong with a variable of this name, wherever its value comes from."""
+    """Problems of a variable's name, whatever the source of its value."""
     if not ENV_NAME.fullmatch(name):
         yield Problem(at, "not a valid environment variable name")
     elif name in RESERVED_ENV:
@@ -18,7 +18,7 @@ def name_problems(at: Path, name: str) -> Iterator[Problem]:
 
 
 def value_problems(at: Path, name: str, value: str, instead: str) -> Iterator[Problem]:
-    """What is wrong with a variable whose value is written in the spec. instead: where a credential belongs."""
+    """Problems of a variable with a literal value. instead: the place for a credential."""
     if name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         yield Problem(at, "a token must be in a Secret", "spec.model.tokenSecret, or --hf-token-secret NAME/KEY")
     elif names_a_secret(name) or holds_a_credential(value):

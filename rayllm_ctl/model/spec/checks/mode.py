@@ -1,4 +1,4 @@
-"""What the two modes take: Ray Serve LLM on a RayService, or vLLM's own server on a RayCluster.
+"""Options that each mode supports: Ray Serve LLM on a RayService, or vLLM's own server on a RayCluster.
 
 A RayCluster has no autoscaler here: nothing on it knows how many requests are waiting, so replicas are a fixed number.
 """
@@ -20,7 +20,7 @@ _OTHER_MODE = "spec.mode rayservice (--kind rayservice) scales with the load"
 
 
 def mode_problems(service: LLMService) -> Iterator[Problem]:
-    """What the mode of `service` does not support."""
+    """Options that the mode of `service` does not support."""
     if service.mode == "raycluster":
         yield from _fixed(service.replicas)
         yield from _upgrade(service.upgrade)

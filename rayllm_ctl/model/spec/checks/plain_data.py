@@ -1,4 +1,4 @@
-"""Raw parts of a spec: data that is passed on without being interpreted."""
+"""Raw parts of a spec, which are passed on unchanged."""
 
 from __future__ import annotations
 

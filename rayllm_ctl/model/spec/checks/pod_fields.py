@@ -107,7 +107,7 @@ def _volume(at: Path, volume: Volume) -> Iterator[Problem]:
 
 
 def node_problems(at: Path, selector: Mapping[str, str], tolerations: Sequence[Toleration]) -> Iterator[Problem]:
-    """What is wrong with a node selector and tolerations."""
+    """Problems of a node selector and tolerations."""
     for key, value in selector.items():
         here = (*at, "nodeSelector", key)
         if not is_label_key(key):
@@ -119,7 +119,7 @@ def node_problems(at: Path, selector: Mapping[str, str], tolerations: Sequence[T
 
 
 def ray_resource_problems(at: Path, resources: Mapping[str, float], *, demanded: bool) -> Iterator[Problem]:
-    """What is wrong with custom Ray resources.
+    """Problems of custom Ray resources.
 
     demanded: what a process asks for may be a fraction; what a node offers is a whole number (Ray 2.60,
     _private/resource_and_label_spec.py).

@@ -1,4 +1,4 @@
-"""Checks of spec.pods and of what the level of Pod Security permits.
+"""Checks of spec.pods and of the level of Pod Security.
 
 Raw parts of pods (affinity, security contexts, ...) are checked here as far as this program reads them, and against the
 schema of the object once it is rendered.

@@ -15,7 +15,7 @@ from rayllm_ctl.model.spec.several_models import each_model
 
 @dataclass(frozen=True)
 class RayFeature:
-    """What a part of the tool needs of Ray.
+    """The requirements of a feature on Ray.
 
     least: the first release that has it. lacking: a name that the release before does not have. loaded: the modules of
     rayllm_ctl.serving that Ray loads in the pods. rendered: names that stand in manifests.
@@ -56,7 +56,7 @@ INGRESS: Final = RayFeature(
 """What has our ingress in front of its models. Without that name it cannot tell errors of vLLM that a client caused."""
 
 TRANSFORMERS: Final = RayFeature(
-    least=INGRESS.least, lacking=INGRESS.lacking, loaded=("ingress", "proxy", "model", "transformersengine")
+    least=INGRESS.least, lacking=INGRESS.lacking, loaded=("ingress", "proxy", "model", "transformers_engine")
 )
 """The Transformers engine, whose models are always behind our ingress."""
 

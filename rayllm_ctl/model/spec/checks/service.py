@@ -1,4 +1,4 @@
-"""Checks of an LLMService by itself, before any model, GPU or cluster is looked at."""
+"""Checks of an LLMService by itself, before any model, GPU or cluster is read."""
 
 from __future__ import annotations
 

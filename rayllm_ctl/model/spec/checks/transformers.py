@@ -1,4 +1,4 @@
-"""Checks of what a model says of its engine, vLLM or Transformers: what only the other one has is rejected."""
+"""Checks of a model's engine settings: those of the other engine are rejected."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OF_VLLM = (
 
 
 def transformers_problems(service: LLMService) -> Iterator[Problem]:
-    """What is wrong with the engine of one model."""
+    """Problems of the engine of one model."""
     if service.engine.kind == "vllm":
         yield from _on_vllm(service)
         return

@@ -53,7 +53,7 @@ class Ledger:
     def take(self, engine: str, keys: list[Key]) -> list[int]:
         """How many crashes each row was in. Rows that are not to be asked in a group or alone are open from now on.
 
-        An engine takes rows as soon as it has started. Raises RuntimeError when engines crash again and again and
+        An engine takes rows as soon as it has started. Raises RuntimeError when engines crash repeatedly and
         answer nothing.
         """
         self._started.add(engine)

@@ -71,7 +71,7 @@ class EngineStage(vLLMEngineStageUDF):  # type: ignore[misc]
             self.llm._maybe_get_lora_request = self._adapter_of
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-        """The answers of a batch. RuntimeError where the job cannot continue without an adapter."""
+        """The answers of a batch. RuntimeError if the job cannot continue without an adapter."""
         if self.engine.loraPath is not None:
             for name in sorted({row["model"] for row in batch} - {self.model}):
                 await self._load(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.serving.batch.readers.base import Reader
-from rayllm_ctl.serving.batch.readers.csvfiles import CsvReader
+from rayllm_ctl.serving.batch.readers.csv_files import CsvReader
 from rayllm_ctl.serving.batch.readers.inline import InlineReader
 from rayllm_ctl.serving.batch.readers.lines import JsonReader, OpenAIReader, TextReader
 from rayllm_ctl.serving.batch.readers.parquet import ParquetReader

@@ -33,7 +33,7 @@ class Reader(ABC):
 
     @abstractmethod
     def columns(self, source: Source) -> list[str] | None:
-        """The columns of a file; None where each row has its own."""
+        """The columns of a file; None if each row has its own."""
 
     @abstractmethod
     def scan(self, source: Source, visit: Visit, *, every_row: bool) -> list[Part]:

@@ -1,4 +1,4 @@
-"""The folder of a sweep: what it is a sweep of, and a file for each variant, each written at once."""
+"""The folder of a sweep: its parameters, and a file for each variant, written atomically."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rayllm_ctl.model.text.yaml_text import flow
 
 _FILE = "sweep.json"
 _LEFT = "left.json"
-"""The variant whose service may be in a cluster, whether it has been measured or not, and where."""
+"""File with the variant whose service may still be in a cluster."""
 
 _COMPARED = {"spec": "", "load": "load", "vary": "vary", "templates": "--template-dir"}
-"""What has to be the same at every call, and what it is called in messages: a spec file has its own names."""
+"""Parameters that must be the same for every run, with their names in messages."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Folder:
         self.service, self.vary = str(data["service"]), tuple(data["vary"])
 
     def read(self, name: str) -> VariantRecord | None:
-        """What is known of a variant. Raises UsageError for a file that is not of a sweep."""
+        """The record of a variant. Raises UsageError for a file that is not from a sweep."""
         data = _read(self.path / f"{name}.json")
         if data is None:
             return None
@@ -51,7 +51,7 @@ class Folder:
             raise _not_ours(self.path / f"{name}.json") from None
 
     def measured(self, variant: Variant, record: VariantRecord) -> VariantRecord | None:
-        """The result of a variant, if there is one. `record`: with the spec and load that it has to have."""
+        """The result of a variant, if there is one. `record`: the expected spec and load."""
         found = self.read(variant.name)
         if found is None or found.state != "measured":
             return None
@@ -65,65 +65,67 @@ class Folder:
         return found
 
     def write(self, record: VariantRecord) -> None:
-        """Keep what is known of a variant."""
+        """Write the record of a variant."""
         _write(self.path / f"{record.variant}.json", record.to_json())
 
     @property
     def left_file(self) -> Path:
-        """Where it is kept what an interrupted sweep may have left."""
+        """The file with the service that an interrupted sweep may have left."""
         return self.path / _LEFT
 
     def left(self) -> Left | None:
         """The service that an interrupted sweep may have left. UsageError for a file that is not of a sweep."""
-        found = _read(self.left_file)
-        if found is None:
+        left = _read(self.left_file)
+        if left is None:
             return None
         try:
-            return Left(str(found["variant"]), str(found["namespace"]), str(found["server"]))
+            return Left(str(left["variant"]), str(left["namespace"]), str(left["server"]))
         except KeyError:
             raise _not_ours(self.left_file) from None
 
     def note_left(self, left: Left) -> None:
-        """Keep that a service may be in a cluster from now on."""
+        """Record that a service may be in a cluster from now on."""
         _write(self.left_file, asdict(left))
 
     def forget_left(self) -> None:
-        """Keep that the service is gone."""
+        """Record that the service is gone."""
         self.left_file.unlink(missing_ok=True)
 
     def sweep(self) -> Sweep:
-        """All that the folder holds, in the order of the values. Raises UsageError for files that are not results."""
+        """All records of the folder, in the order of the values. Raises UsageError for files that are not results."""
         names = sorted(path.stem for path in self.path.glob("*.json") if is_variant_name(path.stem, self.service))
         records = [record for name in names if (record := self.read(name)) is not None]
         return Sweep(self.service, self.vary, tuple(sorted(records, key=lambda record: _order(record.values))))
 
 
-def open_folder(path: Path, service: str, what: Mapping[str, Any]) -> Folder:
-    """The folder of a sweep, made if it is not there. Raises UsageError if it is that of another one.
+def open_folder(path: Path, service: str, parameters: Mapping[str, Any]) -> Folder:
+    """The folder of a sweep, created if it does not exist. Raises UsageError if it belongs to another sweep.
 
-    what: of what the sweep is, by the names in _COMPARED; `spec` is that from which the variants differ.
+    parameters: of the sweep, by the names in _COMPARED; `spec` is the base of the variants.
     """
-    wanted: dict[str, Any] = _plain({"service": service, **what})
-    found = _read(path / _FILE)
-    if found is None:
-        found = {"id": secrets.token_hex(4), **wanted}
-        _write(path / _FILE, found)
-    elif not {"id", *wanted} <= set(found):
+    wanted: dict[str, Any] = _plain({"service": service, **parameters})
+    stored = _read(path / _FILE)
+    if stored is None:
+        stored = {"id": secrets.token_hex(4), **wanted}
+        _write(path / _FILE, stored)
+    elif not {"id", *wanted} <= set(stored):
         raise _not_ours(path / _FILE)
-    differences = [line for name, where in _COMPARED.items() for line in _differences(found[name], wanted[name], where)]
+    differences = [
+        line for name, label in _COMPARED.items() for line in _differences(stored[name], wanted[name], label)
+    ]
     if differences:
         raise _other(path, "another sweep", differences)
-    return Folder(path, found)
+    return Folder(path, stored)
 
 
 def read_folder(path: Path) -> Folder:
-    """The folder of a sweep. Raises UsageError if it is none."""
-    found = _read(path / _FILE)
-    if found is None or not {"id", "service", "vary"} <= set(found):
+    """The folder of a sweep. Raises UsageError for any other folder."""
+    stored = _read(path / _FILE)
+    if stored is None or not {"id", "service", "vary"} <= set(stored):
         raise UsageError(
             f"{path} is not the folder of a sweep: it has no {_FILE}", hint="rayllm-ctl bench sweep --output-dir DIR"
         )
-    return Folder(path, found)
+    return Folder(path, stored)
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -139,7 +141,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:
-    """Beside its place first: who reads it finds all of it or nothing."""
+    """Write a temporary file, then rename it: readers see the whole file or none."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,22 +154,22 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror}", hint="--output-dir DIR") from error
 
 
-def _differences(old: Any, new: Any, where: str) -> Iterator[str]:
-    """What differs between two documents, by its path."""
+def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
+    """The differences between two documents, by path."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
-            yield from _differences(old.get(key), new.get(key), f"{where}.{key}".lstrip("."))
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, pair in enumerate(zip(old, new, strict=True)):
-            yield from _differences(*pair, f"{where}[{place}]")
+            yield from _differences(*pair, f"{path}[{place}]")
     elif old != new:
-        yield f"{where} is {flow(old)} there and {flow(new)} here"
+        yield f"{path} is {flow(old)} in the folder and {flow(new)} now"
 
 
-def _other(path: Path, what: str, differences: list[str]) -> UsageError:
+def _other(path: Path, contents: str, differences: list[str]) -> UsageError:
     folder = path if path.suffix != ".json" else path.parent
     return UsageError(
-        "\n  ".join([f"{path} holds {what}, with another spec or load:", *differences]),
+        "\n  ".join([f"{path} contains {contents}, with a different spec or load:", *differences]),
         hint=("--output-dir DIR    (another folder)", f"rm -r {folder}    # to measure all of it again"),
     )
 
@@ -177,12 +179,12 @@ def _not_ours(path: Path) -> UsageError:
 
 
 def _plain(data: Any) -> Any:
-    """As it comes back from a file."""
+    """A value as read back from a file."""
     return json.loads(json.dumps(data))
 
 
 def _order(values: Mapping[str, Any]) -> list[tuple[int, float, str]]:
-    """Numbers by size, before all else by its text."""
+    """Sort key: numbers by size, before other values by their text."""
     return [
         (0, value, "") if isinstance(value, (int, float)) else (1, 0.0, json.dumps(value)) for value in values.values()
     ]

@@ -1,4 +1,4 @@
-"""What a sweep is to do, planned before anything is deployed: its variants, their load and their manifests."""
+"""The plan of a sweep, made before anything is deployed: its variants, their load and their manifests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 @dataclass(frozen=True)
 class PlannedVariant:
-    """A variant. record: what is known of it by now. rendering: None where it is not to be deployed."""
+    """A variant. record: its state so far. rendering: None if it is not to be deployed."""
 
     variant: Variant
     record: VariantRecord
@@ -38,7 +38,7 @@ class PlannedVariant:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A sweep that can begin. Nothing of it is deployed where no variant has a rendering.
+    """A sweep that can start. Nothing is deployed if no variant has a rendering.
 
     left: the service that an interrupted sweep may have left in the cluster.
     """
@@ -54,49 +54,57 @@ class Prepared:
 def prepare_sweep(
     base: LLMService, axes: Sequence[Axis], load: Flags, options: RenderOptions, output_dir: Path | None
 ) -> Prepared:
-    """Plan and render every variant that was not measured yet, and open the folder of the results.
+    """Plan and render every variant that was not measured yet, and open the results folder.
 
     load: with the name of the service, whose variants are measured. output_dir None: NAME-sweep.
 
     Raises UsageError for flags, fields and values that cannot be used, and for the folder of another sweep; UserError
-    where no variant can be deployed. A variant that the planner rejects is not an error but a record.
+    if no variant can be deployed. A variant that the planner rejects is not an error but a record.
     """
     if not axes:
         raise UsageError(
-            "there is nothing to vary",
+            "no field to vary was given",
             hint=("--tp 1,2,4", "--vary engine.maxNumSeqs=64,256    (any field of the spec)"),
         )
     require_deployable(base)
     check_flags(load)
-    what = _load_data(load)
-    found = variants(base, axes)
+    load_data = _load_data(load)
+    all_variants = variants(base, axes)
     vary = tuple(axis.name for axis in axes)
     folder_path = output_dir or Path(f"{base.name}-sweep")
-    # The newest version of KubeRay rejects least; deploy checks for the one that runs.
+    # The newest version of KubeRay rejects least; deploy checks for the cluster's version.
     how = replace(options, kuberay=VERSIONS[-1])
-    waiting = [VariantRecord(one.name, one.values, "waiting", to_document(one.service), what) for one in found]
-    planned = [_plan(one, record, how, load) for one, record in zip(found, waiting, strict=True)]
-    if not any(one.rendering for one in planned):
-        lines = [f"{in_words(one.record.values)}: {one.record.message}" for one in planned]
+    waiting = [
+        VariantRecord(variant.name, variant.values, "waiting", to_document(variant.service), load_data)
+        for variant in all_variants
+    ]
+    planned = [_plan(variant, record, how, load) for variant, record in zip(all_variants, waiting, strict=True)]
+    if not any(variant.rendering for variant in planned):
+        lines = [f"{in_words(variant.record.values)}: {variant.record.message}" for variant in planned]
         raise UserError("\n".join(["no variant can be deployed:", *lines]), hint="rayllm-ctl plan --help")
-    known_by = {"spec": to_document(base), "load": what, "vary": vary, "templates": _templates(options.template_dir)}
+    known_by = {
+        "spec": to_document(base),
+        "load": load_data,
+        "vary": vary,
+        "templates": _templates(options.template_dir),
+    }
     folder = open_folder(folder_path, base.name, known_by)
     left = folder.left()
-    renderings = {one.variant.name: one.rendering for one in planned}
+    renderings = {planned_variant.variant.name: planned_variant.rendering for planned_variant in planned}
     return Prepared(
-        base.name, base.namespace, vary, tuple(_known(one, folder) for one in planned), folder,
+        base.name, base.namespace, vary, tuple(_known(variant, folder) for variant in planned), folder,
         None if left is None else renderings.get(left.variant) or Rendering(left.variant, base.namespace, (), (), None),
     )  # fmt: skip
 
 
-def _known(one: PlannedVariant, folder: Folder) -> PlannedVariant:
-    """With the result that the folder has."""
-    found = folder.measured(one.variant, one.record)
-    if found is not None:
-        return PlannedVariant(one.variant, found, None)
-    if one.rendering is None:
-        folder.write(one.record)
-    return one
+def _known(planned: PlannedVariant, folder: Folder) -> PlannedVariant:
+    """The variant with its result from the folder."""
+    measured = folder.measured(planned.variant, planned.record)
+    if measured is not None:
+        return PlannedVariant(planned.variant, measured, None)
+    if planned.rendering is None:
+        folder.write(planned.record)
+    return planned
 
 
 def _plan(variant: Variant, record: VariantRecord, options: RenderOptions, load: Flags) -> PlannedVariant:
@@ -119,13 +127,13 @@ def _rejected(record: VariantRecord, plan: Plan) -> VariantRecord:
     code = plan.reasons[0].code if plan.reasons else plan.verdict
     message = "; ".join(reason.message for reason in plan.reasons) or f"the plan is {plan.verdict}"
     if plan.verdict == "risky":
-        message += " (--accept-risk measures it all the same)"
+        message += " (use --accept-risk to measure it anyway)"
     return replace(record, state="rejected", code=code, message=message)
 
 
 def _gpus(plan: Plan) -> tuple[int, int] | None:
-    """Those of all models at the fewest and the most replicas; None where the plan has no layout."""
-    layouts = [(one.parallelism, one.gpu) for one in plan.each.values()]
+    """GPUs of all models at the minimum and maximum number of replicas; None if the plan has no layout."""
+    layouts = [(model.parallelism, model.gpu) for model in plan.each.values()]
     if any(layout is None for layout, _ in layouts):
         return None
     held = [layout for layout, gpu in layouts if layout is not None and gpu is not None]
@@ -136,7 +144,7 @@ def _gpus(plan: Plan) -> tuple[int, int] | None:
 
 
 def _require_key(service: LLMService, load: Flags) -> None:
-    """UsageError where variants require an API key and there is none for them: it would be said only once they run."""
+    """Raise UsageError if variants require an API key and none was given, instead of failing once they run."""
     keys = service.gateway.keys if service.gateway else None
     if keys is None:
         return
@@ -147,13 +155,13 @@ def _require_key(service: LLMService, load: Flags) -> None:
         )
     if keys.secret is None:
         raise UsageError(
-            "spec.gateway.keys.secret is required in a sweep: without it each variant would look for keys of its own",
+            "spec.gateway.keys.secret is required in a sweep: without it each variant would use a Secret of its own",
             hint="gateway: {keys: {secret: NAME}} in the spec file",
         )
 
 
 def _templates(folder: Path | None) -> str | None:
-    """What the user's own templates are known by."""
+    """Digest of the user's own templates."""
     if folder is None:
         return None
     files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -163,7 +171,7 @@ def _templates(folder: Path | None) -> str | None:
 
 
 def _load_data(load: Flags) -> Mapping[str, Any]:
-    """What a load is known by. Prompts of a file are a digest."""
+    """The parameters of a load. Prompts from a file are a digest."""
     prompts = prompts_of(load, tokenizer_of(load.tokenizer))
     target = Target("", (), api=load.api)
     settings = Settings(target, loads(load), prompts, load.slo or Objective(), dict(load.fields), load.stream).to_json()

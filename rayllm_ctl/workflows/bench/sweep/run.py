@@ -1,6 +1,6 @@
 """Deploy, measure and remove the variants of a service, one after another.
 
-Whatever ends it, the service that was deployed last is removed, unless a second interrupt ends that too.
+The last deployed service is always removed, unless a second interrupt stops the removal.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WatchLoads = Callable[[], AbstractContextManager[Report]]
 
 @dataclass(frozen=True)
 class SweepOutcome:
-    """What a sweep has come to. error: what ended it early, after an interrupt None."""
+    """The outcome of a sweep. error: what ended it early; None after an interrupt."""
 
     sweep: Sweep
     interrupted: bool = False
@@ -60,21 +60,21 @@ def run_sweep(
     show: Show,
     watch: WatchLoads,
 ) -> SweepOutcome:
-    """Measure what the folder lacks. timeout: seconds for each variant to become ready; None: the plan's limit.
+    """Measure the variants without a result. timeout: seconds for each variant to become ready; None: the plan's limit.
 
-    A variant that does not become ready, or cannot be measured, is a record. Ctrl-C and SIGTERM end the sweep once the
-    variant that runs is removed.
+    A variant that does not become ready, or cannot be measured, is recorded. Ctrl-C and SIGTERM end the sweep once the
+    running variant is removed.
 
-    Raises UserError where the cluster rules the sweep out before anything is applied, and after a second interrupt,
+    Raises UserError if the cluster rules the sweep out before anything is applied, and after a second interrupt,
     which leaves what is there.
     """
-    todo = [one for one in prepared.variants if one.rendering is not None]
+    todo = [variant for variant in prepared.variants if variant.rendering is not None]
     if not todo and prepared.left is None:
         return SweepOutcome(_sweep(prepared, {}))
     cluster = connect()
     namespace = prepared.namespace or cluster.namespace
     require_left_here(cluster, namespace, prepared.folder)
-    services = [one.rendering for one in todo if one.rendering is not None]
+    services = [variant.rendering for variant in todo if variant.rendering is not None]
     if services:
         require_cluster(cluster, services, namespace, local=load.local)
     for service in services:
@@ -111,12 +111,14 @@ class _Run:
             try:
                 if self._prepared.left is not None:
                     self._left = self._prepared.left
-                    self._say(f"{self._left.name} was left by an interrupted sweep, and is removed first")
+                    self._say(f"{self._left.name} was left by an interrupted sweep and is removed first")
                     self._remove()
                     self._interrupts.check()
-                for number, one in enumerate(todo, 1):
-                    self._say(f"variant {number} of {len(todo)}: {in_words(one.variant.values)}, {one.variant.name}")
-                    self._one(one)
+                for number, planned in enumerate(todo, 1):
+                    self._say(
+                        f"variant {number} of {len(todo)}: {in_words(planned.variant.values)}, {planned.variant.name}"
+                    )
+                    self._one(planned)
                     if self._interrupts.count:
                         break
             except KeyboardInterrupt:
@@ -138,27 +140,27 @@ class _Run:
             self._done.setdefault(current.variant.name, replace(current.record, state="interrupted"))
         return SweepOutcome(_sweep(self._prepared, self._done), interrupted, error)
 
-    def _one(self, one: PlannedVariant) -> None:
-        assert one.rendering is not None
-        # Again, for somebody may have made one of this name since.
-        require_own(self._cluster, one.rendering.name, self._namespace, self._prepared.folder.id)
-        self._left = one.rendering  # of a sweep that was killed
+    def _one(self, planned: PlannedVariant) -> None:
+        assert planned.rendering is not None
+        # Checked again: another client may have created one of this name since.
+        require_own(self._cluster, planned.rendering.name, self._namespace, self._prepared.folder.id)
+        self._left = planned.rendering  # from a sweep that was killed
         self._remove()
         if self._interrupts.count:
             return
-        self._left = one.rendering
-        self._prepared.folder.note_left(place(self._cluster, one.variant.name, self._namespace))
-        self._current = one
-        record = self._measure(one, one.rendering)
+        self._left = planned.rendering
+        self._prepared.folder.note_left(place(self._cluster, planned.variant.name, self._namespace))
+        self._current = planned
+        record = self._measure(planned, planned.rendering)
         if record is not None:
             self._prepared.folder.write(record)
-            self._done[one.variant.name] = record
+            self._done[planned.variant.name] = record
         self._remove()
 
-    def _measure(self, one: PlannedVariant, rendering: Rendering) -> VariantRecord | None:
+    def _measure(self, planned: PlannedVariant, rendering: Rendering) -> VariantRecord | None:
         """The variant's record; None after an interrupt. Raises UserError for what the next one would meet as well."""
         health: list[Health] = []
-        record = one.record
+        record = planned.record
         try:
             record = replace(record, startup_seconds=self._deploy(rendering, health))
             results = self._results(rendering.name)
@@ -183,7 +185,7 @@ class _Run:
         )
         seconds = 0.0
         with self._show() as tell, ExitStack() as applying:
-            # What is applied must not arrive after what removes it, so no request is cut off before.
+            # An apply must not arrive after the deletion, so requests are not cut off.
             applying.enter_context(self._interrupts.held())
             for event in deploy([rendering], options, lambda: self._cluster):
                 if isinstance(event, Rendered):
@@ -232,7 +234,7 @@ class _Run:
             f"interrupted: {self._left.name} is left in namespace {self._namespace}",
             hint=(
                 delete_command(self._left.name, self._namespace),
-                "the same bench sweep again removes it, and continues with what is missing",
+                "run the same bench sweep again to remove it and continue with the missing variants",
             ),
             exit_code=INTERRUPTED,
         )
@@ -253,5 +255,5 @@ def _failed(record: VariantRecord, error: UserError, health: Health | None) -> V
 
 
 def _sweep(prepared: Prepared, done: dict[str, VariantRecord]) -> Sweep:
-    records = (done.get(one.variant.name, one.record) for one in prepared.variants)
+    records = (done.get(planned_variant.variant.name, planned_variant.record) for planned_variant in prepared.variants)
     return Sweep(prepared.service, prepared.vary, tuple(records))

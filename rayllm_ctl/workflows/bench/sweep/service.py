@@ -1,4 +1,4 @@
-"""The services of a sweep in the cluster: which are its own, and how they are removed."""
+"""The services of a sweep in the cluster: ownership and removal."""
 
 from __future__ import annotations
 
@@ -30,44 +30,44 @@ DELETE_SECONDS = 600.0
 
 
 def require_cluster(cluster: Cluster, services: Sequence[Rendering], namespace: str, *, local: bool) -> None:
-    """Raise UserError where the cluster rules all services out, or the user may not measure and remove them.
+    """Raise UserError if the cluster rules all services out, or the user may not measure and remove them.
 
     Deploying asks for its own rights.
     """
     rights = Rights()
-    for one in services:
-        kind, _ = workload(one.manifests)
-        rights |= sweep_rights(kind, (item["kind"] for item in one.manifests), local=local)
-        if one.plan and one.plan.deployment and gatewaysecrets.makes_password(one.plan.deployment):
+    for rendering in services:
+        kind, _ = workload(rendering.manifests)
+        rights |= sweep_rights(kind, (manifest["kind"] for manifest in rendering.manifests), local=local)
+        if rendering.plan and rendering.plan.deployment and gatewaysecrets.makes_password(rendering.plan.deployment):
             rights |= Rights((Right("delete", "Secret"),))
     kind, _ = workload(services[0].manifests)
     preflight(cluster, kind.name, services[0].name, namespace, rights.needed)
 
 
 def require_own(cluster: Cluster, name: str, namespace: str, sweep: str) -> None:
-    """Raise UserError where something of a service's name is there that the sweep of this id did not apply."""
-    found = list(inventory(cluster, name, namespace).objects)
+    """Raise UserError if an object of a service's name exists that the sweep of this id did not apply."""
+    objects = list(inventory(cluster, name, namespace).objects)
     for kind in WORKLOADS.values():
-        with suppress(ForbiddenError):  # a kind that the sweep does not use: it has asked for its own rights
-            found += filter(None, [find(cluster, kind, name, namespace)])
-    for item in found:
-        if item["metadata"].get("annotations", {}).get(SWEEP) == sweep:
+        with suppress(ForbiddenError):  # a kind that the sweep does not use; the rights for its own kinds were checked
+            objects += filter(None, [find(cluster, kind, name, namespace)])
+    for stored in objects:
+        if stored["metadata"].get("annotations", {}).get(SWEEP) == sweep:
             continue
-        what = f"{item['kind'].lower()}/{item['metadata']['name']}"
+        shown = f"{stored['kind'].lower()}/{stored['metadata']['name']}"
         raise UserError(
-            f"{what} exists in namespace {namespace} and was not made by this sweep, which needs the name",
-            hint=(f"{delete_command(name, namespace)}    # if nobody needs it", "--name NAME   (another name)"),
+            f"{shown} exists in namespace {namespace} and was not created by this sweep, which needs the name",
+            hint=(f"{delete_command(name, namespace)}    # if it is not needed", "--name NAME   (another name)"),
         )
 
 
 def place(cluster: Cluster, name: str, namespace: str) -> Left:
-    """Where a service of the sweep is, to be kept in its folder."""
+    """The location of a service of the sweep, for its folder."""
     address = urlsplit(cluster.server)
     return Left(name, namespace, urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2], query="")))
 
 
 def require_left_here(cluster: Cluster, namespace: str, folder: Folder) -> None:
-    """Raise UserError where an interrupted sweep may have left a service in another cluster or namespace."""
+    """Raise UserError if an interrupted sweep may have left a service in another cluster or namespace."""
     left = folder.left()
     if left is None:
         return
@@ -83,14 +83,14 @@ def require_left_here(cluster: Cluster, namespace: str, folder: Folder) -> None:
         )
 
 
-def remove_service(cluster: Cluster, one: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
+def remove_service(cluster: Cluster, rendering: Rendering, namespace: str, sweep: str) -> Iterator[Applied | Noted]:
     """Delete a service of the sweep, if it is there, and wait until its pods are gone. UserError as `require_own`."""
-    require_own(cluster, one.name, namespace, sweep)
-    yield from delete(cluster, one.name, namespace, wait=True, timeout=DELETE_SECONDS, ignore_not_found=True)
-    if one.plan and one.plan.deployment:
-        yield from gatewaysecrets.delete_password(cluster, one.plan.deployment, namespace)
+    require_own(cluster, rendering.name, namespace, sweep)
+    yield from delete(cluster, rendering.name, namespace, wait=True, timeout=DELETE_SECONDS, ignore_not_found=True)
+    if rendering.plan and rendering.plan.deployment:
+        yield from gatewaysecrets.delete_password(cluster, rendering.plan.deployment, namespace)
 
 
 def delete_command(name: str, namespace: str) -> str:
-    """What a user types to delete a service."""
+    """The command to delete a service."""
     return f"rayllm-ctl delete {name} -n {namespace}"

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while something has to be put in order before the command ends."""
+"""Defer Ctrl-C and SIGTERM during cleanup."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 class Interrupts:
-    """Counts Ctrl-C and SIGTERM, and raises KeyboardInterrupt for each. To be used in the main thread.
+    """Counts Ctrl-C and SIGTERM, and raises KeyboardInterrupt for each. Use it in the main thread.
 
-    While `held` the first one only counts: what is being put in order continues.
+    While `held` the first one is only counted: the cleanup continues.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         for number in (signal.SIGINT, signal.SIGTERM):
             before = signal.getsignal(number)
-            if before is not signal.SIG_IGN:  # as of a command in the background
+            if before is not signal.SIG_IGN:  # as for a command in the background
                 self._before[number] = before
         self.take()
         return self
@@ -33,16 +33,16 @@ class Interrupts:
             signal.signal(number, before)
 
     def take(self) -> None:
-        """Take the signals, again where others had them: an event loop leaves Python's own handlers behind."""
+        """Install the handlers, again if others replaced them: an event loop leaves Python's own handlers behind."""
         for number in self._before:
             signal.signal(number, self._interrupted)
 
     def note(self) -> None:
-        """Count one that others have taken."""
+        """Count a signal that another handler received."""
         self.count = max(self.count, 1)
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt where there was one while `held`."""
+        """Raise KeyboardInterrupt if there was one while `held`."""
         if self.count:
             raise KeyboardInterrupt
 

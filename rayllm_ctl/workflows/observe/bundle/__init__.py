@@ -1,1 +1,1 @@
-"""Bundles: what was seen of a service, as files."""
+"""Bundles: the recorded state of a service, as files."""

@@ -1,4 +1,4 @@
-"""Recorded bundles: a folder, or an archive of one, that keeps what was seen of a service, as a Snapshot."""
+"""Read a recorded bundle, a folder or an archive of one, as a Snapshot."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rayllm_ctl.model.observed.health import Object, Snapshot
 from rayllm_ctl.model.observed.serve_state import read_serve
 
 ARCHIVES = (".tar.gz", ".tgz")
-"""How the names of archives end."""
+"""File extensions of archives."""
 
 
 @contextmanager
 def open_bundle(path: Path) -> Iterator[Path]:
-    """The folder of a bundle, while the block lasts. Raises UsageError when an archive holds none."""
+    """The folder of a bundle, while the block runs. Raises UsageError if an archive does not contain one."""
     if path.is_dir():
         yield path
         return
@@ -34,15 +34,15 @@ def open_bundle(path: Path) -> Iterator[Path]:
             with tarfile.open(path, "r:gz") as archive:
                 _extract(archive, Path(folder))
         except (tarfile.TarError, OSError, EOFError) as error:
-            raise UsageError(f"{path} is not an archive of a bundle: {error}", hint=_COLLECT) from error
-        found = next(Path(folder).glob("**/objects.json"), None)
-        if found is None:
-            raise UsageError(f"{path} holds no objects.json", hint=_COLLECT)
-        yield found.parent
+            raise UsageError(f"{path} is not a bundle archive: {error}", hint=_COLLECT) from error
+        file = next(Path(folder).glob("**/objects.json"), None)
+        if file is None:
+            raise UsageError(f"{path} does not contain objects.json", hint=_COLLECT)
+        yield file.parent
 
 
 def _extract(archive: tarfile.TarFile, folder: Path) -> None:
-    """Its plain files that stay inside `folder`. extractall knows filters from Python 3.11.4 on."""
+    """Extract the plain files that stay inside `folder`. extractall has filters since Python 3.11.4."""
     for member in archive:
         name = PurePosixPath(member.name)
         content = archive.extractfile(member) if member.isfile() else None
@@ -53,15 +53,15 @@ def _extract(archive: tarfile.TarFile, folder: Path) -> None:
 
 
 def namespace_of(path: Path) -> str | None:
-    """The namespace of the service in the folder of a bundle, None where the bundle does not say it."""
-    found = _meta(path).get("namespace")
-    return found if isinstance(found, str) else None
+    """The namespace of the service in the folder of a bundle, None if the bundle does not contain it."""
+    namespace = _meta(path).get("namespace")
+    return namespace if isinstance(namespace, str) else None
 
 
 def read_bundle(path: Path) -> Snapshot:
-    """The Snapshot that a bundle holds.
+    """The Snapshot of a bundle.
 
-    A bundle is a folder with objects.json (a v1 List), and, where there were any, serve/<raycluster>.json (Serve's
+    A bundle is a folder with objects.json (a v1 List), and, if there were any, serve/<raycluster>.json (Serve's
     answers), logs/<pod>/<file>.log and meta.json ({"time": RFC 3339, from which ages count; "unread", "notes", "queue":
     as in Snapshot}). Other files are for people. Raises UsageError when the folder is not a bundle.
     """
@@ -69,7 +69,7 @@ def read_bundle(path: Path) -> Snapshot:
     items = listed.get("items") if isinstance(listed, Mapping) else None
     if not isinstance(items, list):
         raise UsageError(
-            f"{path / 'objects.json'} holds no list of objects", hint="a bundle has a v1 List in objects.json"
+            f"{path / 'objects.json'} is not a list of objects", hint="a bundle has a v1 List in objects.json"
         )
     objects = tuple(item for item in items if isinstance(item, Mapping))
     serve = {file.stem: _json(file) for file in sorted((path / "serve").glob("*.json"))}
@@ -80,11 +80,11 @@ def read_bundle(path: Path) -> Snapshot:
     meta = _meta(path)
     unread = meta.get("unread")
     if not isinstance(unread, list):
-        # Without the list (an older release), these are all that there were, unless KubeRay or Serve tells of pods.
-        found = {str(item.get("kind")) for item in objects} | {"Pod", RAY_CLUSTER, rayservice.KIND, rayjob.KIND}
+        # Without the list (an older release), these are all objects, unless KubeRay or Serve reports pods.
+        kinds = {str(item.get("kind")) for item in objects} | {"Pod", RAY_CLUSTER, rayservice.KIND, rayjob.KIND}
         if _lacks_pods(objects, serve.values()):
-            found.remove("Pod")
-        unread = list({kind.name for kind in KINDS.values()} - found)
+            kinds.remove("Pod")
+        unread = list({kind.name for kind in KINDS.values()} - kinds)
     notes, queue = meta.get("notes"), meta.get("queue")
     return Snapshot(
         objects,
@@ -98,7 +98,7 @@ def read_bundle(path: Path) -> Snapshot:
 
 
 def _lacks_pods(objects: Iterable[Object], serve: Iterable[Any]) -> bool:
-    """Whether there is no pod of a RayCluster, although KubeRay or Serve tells of some that run."""
+    """Whether there is no pod of a RayCluster, although KubeRay or Serve reports running pods."""
     for item in objects:
         if fields.kind(item) == "Pod" and fields.label(item, CLUSTER):
             return False
@@ -107,7 +107,7 @@ def _lacks_pods(objects: Iterable[Object], serve: Iterable[Any]) -> bool:
 
 
 def _runs(item: Object) -> bool:
-    """Whether the status of a RayCluster or RayService tells of pods that run."""
+    """Whether the status of a RayCluster or RayService reports running pods."""
     counts = (fields.integer(item, "status", key) for key in ("readyWorkerReplicas", "numServeEndpoints"))
     return any(counts) or fields.condition(item, "HeadPodReady").get("status") == "True"
 
@@ -121,14 +121,14 @@ def _meta(path: Path) -> Mapping[str, Any]:
 
 
 def _time(path: Path, meta: Mapping[str, Any]) -> datetime:
-    """When the bundle was collected; without meta.json now, so that nothing in it looks fresh."""
+    """When the bundle was collected; without meta.json the current time, so that nothing in it looks recent."""
     if not meta:
         return datetime.now(UTC)
     try:
         moment = datetime.fromisoformat(str(meta.get("time")))
     except ValueError:
         raise UsageError(
-            f"{path / 'meta.json'} has no readable time", hint='such as {"time": "2026-11-21T10:00:00Z"}'
+            f"{path / 'meta.json'} does not have a valid time", hint='such as {"time": "2026-11-21T10:00:00Z"}'
         ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Collect what is known of a service into a bundle, which `status --from` reads."""
+"""Collect the state of a service into a bundle, which `status --from` reads."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from rayllm_ctl.model.workload import WorkloadKind
 
 LOG_LINES = 2000
-"""Lines from the end of each log that is there for people alone."""
+"""Lines from the end of each log that only people read."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a bundle holds. notes: what could not be read, and why."""
+    """The contents of a bundle. notes: parts that could not be read, and why."""
 
     objects: int
     logs: int
@@ -46,7 +46,7 @@ class Written:
 def collect_bundle(cluster: Cluster, name: str, namespace: str, target: Path) -> Written:
     """Write a bundle of service `name` to `target`, an empty or new folder, or an archive (.tar.gz, .tgz).
 
-    Raises NotFoundError when there is no such service, UsageError where something is in the way.
+    Raises NotFoundError if there is no such service, UsageError if `target` exists and is not an empty folder.
     """
     _check(target)
     with explained(cluster, namespace, RAY_SERVICE.rights_for("status")):
@@ -65,7 +65,7 @@ def collect_bundle(cluster: Cluster, name: str, namespace: str, target: Path) ->
 def write_bundle(
     target: Path, snapshot: Snapshot, about: Mapping[str, str], more_logs: Mapping[str, str] | None = None
 ) -> None:
-    """Write a Snapshot without secrets. about: more for meta.json. more_logs: by "<pod>/<file>", for people alone."""
+    """Write a Snapshot without secrets. about: more for meta.json. more_logs: by "<pod>/<file>", only for people."""
     if not target.name.endswith(ARCHIVES):
         _write(target, snapshot, about, more_logs or {})
         return
@@ -76,7 +76,7 @@ def write_bundle(
         with tarfile.open(packed, "w:gz") as archive:
             archive.add(Path(folder) / top, arcname=top, filter=_anonymous)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(packed, target)  # only when it is complete
+        shutil.copyfile(packed, target)  # renamed only when complete
 
 
 def _write(folder: Path, snapshot: Snapshot, about: Mapping[str, str], more_logs: Mapping[str, str]) -> None:
@@ -105,7 +105,7 @@ def _json(data: Any) -> str:
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without the name of whoever collected it."""
+    """An archive member without the name of the user who collected it."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member
@@ -123,7 +123,7 @@ def _check(target: Path) -> None:
 def _more_logs(
     cluster: Cluster, kind: WorkloadKind, snapshot: Snapshot, name: str, notes: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """The ends of the logs of replicas, engines, containers and the operator, as far as they can be read."""
+    """The ends of the logs of replicas, engines, containers and the operator that can be read."""
     sources = _sources(cluster, kind, snapshot, name, notes)
     with Tasks() as tasks:
         texts = tasks.map(_text, sources)

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster.snapshot.log_sources import Found, LogSource
 
 LOOK_SECONDS = 2.5
-"""Between two looks for logs that are new or gone."""
+"""Seconds between two searches for new or deleted logs."""
 
 WAIT_SECONDS = 0.5
-"""In which an interruption is noticed while nothing is written."""
+"""Seconds within which an interruption is noticed while nothing is written."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class _End:
 
 @dataclass(frozen=True)
 class _Over:
-    """Nothing more can come, and why."""
+    """There will be no more lines, and why."""
 
     message: str
 
@@ -71,7 +71,7 @@ class _Log:
 def follow_logs(choice: LogChoice, found: Found, tail: int | None) -> Iterator[LogLine | LogNote]:
     """The lines of what was `found`, from `tail` lines before its end, and of what comes later, from its beginning.
 
-    Ends when the service, or the one pod that was chosen, is gone. Raises UserError where a right is missing.
+    Ends when the service, or the one pod that was chosen, is gone. Raises UserError if a right is missing.
     """
     if choice.pod is not None:
         choice = replace(choice, container=all(one.timed for one in found.sources))
@@ -143,7 +143,7 @@ class _Follower:
                 self._arrived.put(error)
 
     def _take(self, found: Found, *, first: bool = False) -> Iterator[LogNote]:
-        """Begin to read what is new, continue with what broke off, end what is gone."""
+        """Start reading new logs, resume interrupted ones, and end deleted ones."""
         yield from (LogNote(text) for name, text in found.unread.items() if name not in self._unread)
         self._unread = frozenset(found.unread)
         present = {one.key: one for one in found.sources if one.state != "waiting"}
@@ -211,7 +211,7 @@ class _Follower:
             self._arrived.put(_End(log, error))
 
     def _ended(self, log: _Log, error: UserError | None) -> Iterator[LogNote]:
-        """A log that broke off is read again at the next look, and only if that fails too is a word said about it."""
+        """An interrupted log is read again at the next search; only a second failure is reported."""
         self._received = self._received or log.received or error is None
         log.reading = False
         log.rest = 0 if error else 1
@@ -224,7 +224,7 @@ class _Follower:
             yield LogNote(error.message)
 
     def _failed(self, error: UserError) -> Iterator[LogNote]:
-        """A look has failed. An API server that has just started denies requests for a while."""
+        """A search has failed. An API server that has just started denies requests for a while."""
         if self._failing_since is None:
             self._failing_since = time.monotonic()
             yield LogNote(f"{error.message}: trying again")
@@ -233,5 +233,5 @@ class _Follower:
 
 
 def _is_final(error: UserError) -> bool:
-    """Whether the credentials or a right is what is missing."""
+    """Whether credentials or a right are missing."""
     return isinstance(error, ClusterError) and not isinstance(error, (ServerFailingError, UnreachableError))

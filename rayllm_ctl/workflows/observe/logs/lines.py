@@ -9,7 +9,7 @@ from rayllm_ctl.frozen import dataclass
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of the log `source`, without its end; source is empty where there is only one."""
+    """A line of the log `source`, without its end; source is empty if there is only one."""
 
     source: str
     text: str
@@ -17,7 +17,7 @@ class LogLine:
 
 @dataclass(frozen=True)
 class LogNote:
-    """What is not a line: why a log cannot be read, that one begins or ends."""
+    """A remark: why a log cannot be read, or that one begins or ends."""
 
     message: str
 

@@ -1,4 +1,4 @@
-"""How far a log has been read, so that a reading that broke off is taken up again without repeating lines."""
+"""The position in a log, so that an interrupted reading resumes without repeated lines."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections import deque
 from rayllm_ctl.cluster.snapshot.log_sources import Reading
 
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(Z|[+-]\d\d:\d\d)")
-"""As the kubelet writes it: of fixed width, so that texts compare as the times do."""
+"""The kubelet's format: of fixed width, so that texts compare like the times."""
 
 RESUMED_LINES = 1000
-"""Lines from the end of a file in which the place is looked for where reading broke off."""
+"""Lines from the end of a file in which the interrupted position is searched."""
 
 _REMEMBERED = 20
-"""Lines by which the place is recognized."""
+"""Number of lines that identify the position."""
 
 _SEARCH_SECONDS = 2.0
-"""How long it is looked for: by then a file that was rotated has sent what it has."""
+"""Seconds of this search: by then a rotated file has been sent completely."""
 
 
 class TimePosition:
-    """Of a log whose lines come with their times, which are taken off. The server knows times to the second."""
+    """For a log with timestamps, which are removed. The server accepts times in seconds."""
 
     def __init__(self, tail: int | None) -> None:
         self._tail = tail
@@ -52,7 +52,7 @@ class TimePosition:
 
 
 class TailPosition:
-    """Of a log of which only an end can be asked for: what comes again is what precedes the lines read last."""
+    """For a log of which only the end can be requested: skips everything before the lines read last."""
 
     def __init__(self, tail: int | None) -> None:
         self._tail = tail
@@ -68,7 +68,7 @@ class TailPosition:
         return Reading(RESUMED_LINES, follow=True)
 
     def take(self, line: bytes) -> list[bytes]:
-        """As above. Lines are held back until the place is found, or cannot be."""
+        """As above. Lines are held back until the position is found or the search ends."""
         if self._held is None:
             self._last.append(line)
             return [line]

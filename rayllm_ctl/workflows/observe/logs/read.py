@@ -64,7 +64,7 @@ def log_lines(
 
 
 def _labels(sources: Sequence[LogSource]) -> list[str]:
-    """What tells the logs apart: the pod; the file as well where a pod has several."""
+    """The label of a log: its pod, and the file if a pod has several."""
     if len(sources) == 1:
         return [""]
     pods = [source.pod for source in sources]

@@ -40,7 +40,7 @@ class LogChoice:
     container: bool | None = None
 
     def find(self, workload: dict[str, Any]) -> Found:
-        """What there is now; nothing where `pod` is gone. Raises UserError."""
+        """The current logs; empty if `pod` is gone. Raises UserError."""
         if self.part == "operator":
             return Found(of_containers(self.cluster, operator_pods(self.cluster)), frozenset({""}))
         if self.pod is not None:

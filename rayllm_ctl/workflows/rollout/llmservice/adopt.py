@@ -1,6 +1,6 @@
 """A service of the command line becomes one that an LLMService declares, without a restart.
 
-Each step leaves a service that runs, and the same command continues after the last one that was made: the LLMService,
+Each step leaves a running service, and the same command continues after the last one that was made: the LLMService,
 whose controller leaves the service alone as long as it is not its child; a revision with the digest of its spec, so
 that the controller renders nothing; the objects, applied as the controller applies them; and the fields that rayllm-ctl
 had applied, given up, so that what the controller removes later is gone.
@@ -72,7 +72,7 @@ def prepare_adoption(
 ) -> Adoption:
     """The service `name`, for the LLMService that `wanted` describes; None: for the one that there is.
 
-    Raises UserError where there is none, or another one, and where the service is not one to adopt.
+    Raises UserError if there is none, or another one, and where the service is not one to adopt.
     """
     kind, live = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("apply"))
     service = read_service_ref(cluster, kind, name, namespace, (), live)
@@ -102,7 +102,7 @@ def prepare_adoption(
 
 
 def require_no_restart(found: Adoption) -> None:
-    """Raise UserError where something that runs would end, or an object would be left behind."""
+    """Raise UserError if something that runs would end, or an object would be left behind."""
     name, namespace = found.service.name, found.service.namespace
     deploy = f"rayllm-ctl deploy -f FILE -n {namespace}    # first: makes the change as --upgrade says"
     for item in found.diff.objects:
@@ -116,7 +116,7 @@ def require_no_restart(found: Adoption) -> None:
         if item.action == "configured" and lost:
             raise UserError(
                 f"{item.kind} {item.name} is not as the spec of {name} describes it ({', '.join(lost)}): adopting it "
-                "would change what runs; nothing was adopted",
+                "would change running pods; nothing was adopted",
                 hint=(deploy, f"rayllm-ctl diff -f FILE -n {namespace}    # what differs"),
             )
 

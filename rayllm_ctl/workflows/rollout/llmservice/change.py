@@ -101,14 +101,14 @@ def without_force(error: FieldConflictError) -> ConflictError:
 
 
 def current_service(declaration: Declaration) -> LLMService:
-    """What the LLMService asks for now. Raises UserError where it is not valid."""
+    """What the LLMService asks for now. Raises UserError if it is not valid."""
     return _as_service(declaration, declaration.item["spec"])
 
 
 def scale_change(declaration: Declaration, model: int | None, bounds: Bounds) -> DeclaredChange:
     """The LLMService with other bounds of a model. model: its position in spec.models; None: it has one model.
 
-    Raises UserError where the spec is not valid with them.
+    Raises UserError if the spec is not valid with them.
     """
     stored = declaration.item["spec"]
     manifest = own_fields(declaration)
@@ -128,7 +128,7 @@ def scale_change(declaration: Declaration, model: int | None, bounds: Bounds) ->
 
 
 def rollback_change(declaration: Declaration, revision: Revision) -> DeclaredChange:
-    """The LLMService with the spec of a revision. Raises UserError where the revision has none."""
+    """The LLMService with the spec of a revision. Raises UserError if the revision has none."""
     if revision.spec is None:
         raise UserError(
             f"revision {revision.number} was not made for {declaration.label}: it has no spec to go back to",
@@ -139,7 +139,7 @@ def rollback_change(declaration: Declaration, revision: Revision) -> DeclaredCha
 
 
 def require_spec(change: DeclaredChange) -> None:
-    """Raise ConflictError where the spec would not be that of `change` alone, as other managers have set more of it."""
+    """Raise ConflictError if the spec would not be that of `change` alone, as other managers have set more of it."""
     declaration = change.declaration
     would = apply(
         declaration.cluster, [change.manifest], dry_run="server", force_conflicts=change.writing.force,

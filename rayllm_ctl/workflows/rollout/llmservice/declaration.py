@@ -74,7 +74,7 @@ class Writing:
 def read_declaration(
     cluster: Cluster, kind: WorkloadKind, live: dict[str, Any], rights: Rights = CHANGE_DECLARED
 ) -> Declaration:
-    """The LLMService that declares the service of the object `live`. Raises UserError where it is gone or ending.
+    """The LLMService that declares the service of the object `live`. Raises UserError if it is gone or ending.
 
     rights: what the command needs, all named where the first is missing.
     """
@@ -98,7 +98,7 @@ def read_declaration(
 
 
 def find_declaration(cluster: Cluster, name: str, namespace: str, rights: Rights) -> dict[str, Any] | None:
-    """The LLMService `name`; None where there is none, or the cluster does not serve the kind."""
+    """The LLMService `name`; None if there is none, or the cluster does not serve the kind."""
     try:
         with explained(cluster, namespace, rights):
             return cluster.get(DECLARING, name, namespace)
@@ -124,8 +124,8 @@ def write(
     """Apply `manifest`; returns the LLMService as it is stored then, or would be.
 
     What is accepted is the cost of exactly the generation that this makes: the API server rejects the apply if the
-    object has changed since. Raises FieldConflictError where other managers have set fields that would change, and
-    UserError where the API server rejects it.
+    object has changed since. Raises FieldConflictError if other managers have set fields that would change, and
+    UserError if the API server rejects it.
     """
     if how.dry_run or not (how.accept or how.unchanged):
         return (yield from _apply(declaration, manifest, how, None))

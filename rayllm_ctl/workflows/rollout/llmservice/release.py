@@ -53,7 +53,7 @@ class ServiceRelease:
 def prepare_release(cluster: Cluster, name: str, namespace: str) -> ServiceRelease:
     """The service `name` and the objects of its newest revision.
 
-    Raises UserError where no LLMService declares it, and where it is not in a state that the command line can keep.
+    Raises UserError if no LLMService declares it, and where it is not in a state that the command line can keep.
     """
     kind, live = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("apply"))
     service = read_service_ref(cluster, kind, name, namespace, (), live)
@@ -82,7 +82,7 @@ def prepare_release(cluster: Cluster, name: str, namespace: str) -> ServiceRelea
 def release_service(found: ServiceRelease, *, dry_run: bool = False) -> Iterator[Applied | Noted]:
     """Delete the LLMService of a service and leave all else; nothing restarts.
 
-    Raises UserError as `apply` does, and WaitTimeoutError where the LLMService does not go. What has been done stays,
+    Raises UserError as `apply` does, and WaitTimeoutError if the LLMService does not go. What has been done stays,
     and the same release continues from there.
     """
     service, cluster = found.service, found.service.cluster
@@ -106,7 +106,7 @@ def release_service(found: ServiceRelease, *, dry_run: bool = False) -> Iterator
 
 
 def _declaration(service: ServiceRef) -> Mapping[str, Any] | None:
-    """The LLMService; None where it is gone and the service has not been given back yet."""
+    """The LLMService; None if it is gone and the service has not been given back yet."""
     name, namespace = service.name, service.namespace
     if declared_by(service.live) is None:
         if is_applied_by(service.live, CONTROLLER):

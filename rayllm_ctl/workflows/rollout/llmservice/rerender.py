@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def prepare_rerender(cluster: Cluster, name: str, namespace: str) -> DeclaredChange:
-    """The change of the LLMService that declares service `name`. Raises UserError where none does."""
+    """The change of the LLMService that declares service `name`. Raises UserError if none does."""
     kind, live = require_service(cluster, name, namespace, CHANGE_DECLARED)
     if declared_by(live) is None:
         raise UserError(

@@ -24,12 +24,6 @@ _PLAN_ONLY = "PlanOnly"
 _HINT = "→ "
 """With which a line of a message begins that says what to type."""
 
-_OF_THE_SPEC = frozenset(
-    {_CONSENT, "InvalidSpec", "DoesNotFit", "Risky", "FieldConflict", "Conflict", "NotAdopted", "ApplyFailed"}
-)
-"""Reasons that are those of the generation that was looked at; any other may be one of what ran before."""
-
-
 Conditions = Mapping[str, Mapping[str, Any]]
 """The conditions of a status by their types."""
 
@@ -122,11 +116,13 @@ def _changes(before: Conditions, found: Conditions) -> Iterator[Noted]:
 def _stop_if_stalled(
     declaration: Declaration, generation: int, found: Conditions, elapsed: float, consents: bool
 ) -> None:
-    """Raise UserError where only a human can resolve what keeps the service from being Ready."""
+    """Raise UserError if only a human can resolve what keeps the service from being Ready."""
     stalled = found.get("Stalled", {})
     reason = str(stalled.get("reason"))
-    if stalled.get("status") != "True" or (reason not in _OF_THE_SPEC and elapsed < OLD_EVIDENCE_GRACE):
+    if stalled.get("status") != "True":
         return
+    if _is(found, "Applied") and elapsed < OLD_EVIDENCE_GRACE:
+        return  # it may be the cause of what ran before
     lines = str(stalled.get("message") or "").splitlines()
     text = [line for line in lines if not line.startswith(_HINT)]
     hints = [line.removeprefix(_HINT) for line in lines if line.startswith(_HINT)]

@@ -1,1 +1,1 @@
-"""How a change reaches running pods: in place, with more replicas, with fewer, or in a second RayCluster."""
+"""Upgrade strategies: in place, with more or fewer replicas, or with a second RayCluster."""

@@ -1,4 +1,4 @@
-"""Which numbers of replicas of two RayClusters of a service the nodes hold at the same time."""
+"""The numbers of replicas of two RayClusters of a service that fit on the nodes at the same time."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ ReplicaCounts = Mapping[str, int]
 
 
 class Fitting:
-    """The RayCluster `active` of a RayService, one that `manifest` starts next to it, and the nodes of both.
+    """The RayCluster `active` of a RayService, the second one that `manifest` starts, and the nodes.
 
-    now: replicas of each model that have workers; wanted: those with which the second RayCluster is to take over.
-    `old` and `new` are the models. Raises UserError where replicas are not laid out as rayllm-ctl does.
+    now: replicas of each model that have workers; wanted: those of the second RayCluster when it takes over. `old` and
+    `new` are the models. Raises UserError if replicas are not in the form that rayllm-ctl renders.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Fitting:
         nodes: Sequence[Object], pods: Sequence[Object],
     ) -> None:  # fmt: skip
         self._manifest, self._nodes = manifest, nodes
-        # Another RayCluster, which has not taken over, is replaced by the second one: its pods go.
+        # Another RayCluster that has not taken over is replaced by the second one: its pods are deleted.
         going = set(service.kind.clusters_of(service.live)) - {active}
         self._pods = [pod for pod in pods if ray_cluster(pod, service.namespace) not in going]
         self._workers: dict[str, list[str]] = {}
@@ -56,7 +56,7 @@ class Fitting:
         }
 
     def check(self, first: ReplicaCounts | None, second: ReplicaCounts) -> Checked:
-        """Whether `second` has a place beside `first`; None: once the RayCluster that runs is gone."""
+        """Whether `second` fits next to `first`; None: after the running RayCluster is deleted."""
         gone: set[str] = set()
         for group, workers in self._workers.items():
             gone |= set(workers) if first is None else set()
@@ -67,9 +67,9 @@ class Fitting:
         return capacity_check(self._second(second), self._nodes, pods)
 
     def most(self) -> tuple[dict[str, int], dict[str, int]] | None:
-        """As many replicas of both as have a place, with one of each model at least; None where that is not possible.
+        """The most replicas of both that fit, with at least one of each model; None if that is not possible.
 
-        The smaller of both numbers counts: so many answer all the time.
+        Maximizes the minimum of both: so many replicas are always available.
         """
         for most in range(max([*self.now.values(), *self.wanted.values()], default=0) - 1, 0, -1):
             first, second = (
@@ -85,7 +85,7 @@ class Fitting:
     def _raise(
         self, replicas: dict[str, int], model: str, limit: int, first: ReplicaCounts, second: ReplicaCounts
     ) -> None:
-        """Raise one number in `replicas`, which is `first` or `second`, as far as there is a place."""
+        """Raise one number in `replicas`, which is `first` or `second`, as far as the capacity allows."""
         while replicas[model] < limit:
             replicas[model] += 1
             if not self.check(first, second).ok:
@@ -93,7 +93,7 @@ class Fitting:
                 return
 
     def _second(self, replicas: ReplicaCounts) -> Mapping[str, Any]:
-        """The second RayCluster with so many replicas."""
+        """The second RayCluster with these replicas."""
         config = cluster_spec(self._manifest)
         wanted: dict[str, Bounds] = {}
         for model, (group, each) in self._new_groups.items():
@@ -111,6 +111,6 @@ def ray_cluster(pod: Object, namespace: str) -> str:
 
 
 def _group(service: ServiceRef, manifest: Mapping[str, Any], model: ScalableModel) -> tuple[str, int]:
-    """The worker group of a model, and how many of its pods a replica takes."""
+    """The worker group of a model, and the number of its pods per replica."""
     name, bounds = worker_bounds(service, manifest, model)
     return name, bounds.high // model.bounds.high

@@ -1,8 +1,8 @@
-"""A second RayCluster where the nodes cannot hold it beside the one that runs: shrink, switch, grow.
+"""A second RayCluster that does not fit next to the running one: shrink, switch, grow.
 
-The service first keeps fewer replicas, the second RayCluster starts with as many as then have a place, and when it has
-taken over and the first is gone, the rest follow. With one replica of each model nothing can be spared: the RayCluster
-that runs has to go before the second one starts.
+The service first keeps fewer replicas, the second RayCluster starts with as many as then fit, and after it has taken
+over and the first is deleted, the rest follow. With one replica of each model this is not possible: the running
+RayCluster has to be deleted before the second one starts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 RELEASED_SECONDS = 300.0
-"""How long workers that were removed may take to give their GPUs back."""
+"""Seconds for removed workers to release their GPUs."""
 
 _POLL_SECONDS = 2.0
 
@@ -41,7 +41,7 @@ _POLL_SECONDS = 2.0
 @dataclass(frozen=True)
 class Share:
     """Replicas of one model: now, of the first RayCluster while the second starts, of the second when it takes over,
-    and at least in the end.
+    and the minimum at the end.
     """
 
     model: str
@@ -57,8 +57,8 @@ class Share:
 
 @dataclass(frozen=True)
 class Shrink:
-    """The steps. own: the service as it was applied; smaller: with fewer replicas; second: the change with as many as
-    have a place beside it.
+    """The steps. own: the service as applied; smaller: with fewer replicas; second: the change with as many replicas as
+    fit next to it.
     """
 
     shares: Sequence[Share]
@@ -67,18 +67,18 @@ class Shrink:
     second: Mapping[str, Any]
 
     def notes(self) -> Iterator[Noted]:
-        """What is going to happen, with the capacity at each step."""
+        """Notes on the steps, with the capacity at each."""
         yield Noted(
-            "shrink: both RayClusters fit with fewer replicas, so: 1. fewer replicas, 2. the second RayCluster takes "
-            "over, 3. all replicas again"
+            "shrink: both RayClusters fit only with fewer replicas. Steps: 1. fewer replicas, 2. the second RayCluster "
+            "takes over, 3. all replicas again"
         )
-        yield Noted(f"shrink: replicas that answer before, during and after: {', '.join(map(str, self.shares))}")
+        yield Noted(f"shrink: available replicas before, during and after: {', '.join(map(str, self.shares))}")
         yield Noted("shrink: --upgrade new-cluster keeps all replicas and waits for more nodes instead")
 
 
 @dataclass(frozen=True)
 class NoShrink:
-    """Why fewer replicas do not help. replaceable: the second RayCluster has a place once the first is gone."""
+    """Why fewer replicas do not help. replaceable: the second RayCluster fits after the first is deleted."""
 
     why: str
     replaceable: bool = False
@@ -89,10 +89,10 @@ def shrinking(
     manifests: Sequence[Mapping[str, Any]],
     known: Sequence[Revision] | None = None,
 ) -> Shrink | NoShrink | None:
-    """How many replicas of the RayService `service` have to go so that what `manifests` start has a place beside it.
+    """How many replicas of the RayService `service` have to stop so that the RayCluster of `manifests` fits next to it.
 
-    None where none has to, as another RayCluster that has not taken over goes first. known: the history of the service,
-    where it has been read.
+    None if none, as another RayCluster that has not taken over is deleted first. known: the history of the service, if
+    it has been read.
     """
     status = (service.live.get("status") or {}).get("activeServiceStatus") or {}
     active = str(status.get("rayClusterName") or "")
@@ -102,7 +102,7 @@ def shrinking(
     manifest = workload(manifests)[1]
     try:
         fitting = Fitting(service, active, manifest, *found)
-    except UserError as error:  # its replicas are not laid out as rayllm-ctl does
+    except UserError as error:  # its replicas are not in the form that rayllm-ctl renders
         return NoShrink(error.message)
     if fitting.check(fitting.now, fitting.wanted).ok:
         return None
@@ -111,7 +111,7 @@ def shrinking(
         return _steps(service, manifest, fitting, own_manifest(service, history), *most)
     alone = fitting.check(None, fitting.wanted)
     if not alone.ok:
-        return NoShrink(f"and would have none without it: {alone.detail}")
+        return NoShrink(f"and would not fit without it either: {alone.detail}")
     if not fitting.now:
         return NoShrink("its Serve configuration has no model with replica bounds", replaceable=True)
     one = max(fitting.now.values()) <= 1
@@ -122,7 +122,7 @@ def _steps(
     service: ServiceRef, manifest: Mapping[str, Any], fitting: Fitting, own: Mapping[str, Any],
     first: ReplicaCounts, second: ReplicaCounts,
 ) -> Shrink:  # fmt: skip
-    """The manifests of both steps. own: that of the service as it was applied."""
+    """The manifests of both steps. own: that of the service as applied."""
     smaller: Mapping[str, Any] = own
     for model, count in first.items():
         low = count if count < fitting.now[model] else min(fitting.old[model].bounds.low, count)
@@ -143,9 +143,9 @@ def unfinished(
     manifests: Sequence[Mapping[str, Any]],
     known: Sequence[Revision] | None = None,
 ) -> dict[str, Any] | None:
-    """The service as it was applied, if its second RayCluster has to take over before it gets more replicas.
+    """The service as applied, if its second RayCluster has to take over before it gets more replicas.
 
-    So an interrupted command left it: the workers that are still missing do not fit beside the first RayCluster.
+    An interrupted command left this state: the missing workers do not fit next to the first RayCluster.
     """
     others = service.kind.clusters_of(service.live)[1:]
     found = all_nodes(service.cluster)
@@ -172,9 +172,9 @@ def unfinished(
 def shrink_replicas(
     service: ServiceRef, plan: Shrink, limit: float, *, force: bool, stop: Stop | None
 ) -> Iterator[Event]:
-    """Keep fewer replicas, and wait until their GPUs are free. limit: seconds.
+    """Reduce the replicas, and wait until their GPUs are free. limit: seconds.
 
-    Raises UserError, with the old bounds applied again, where others have taken the GPUs in the meantime.
+    Raises UserError, with the old bounds applied again, if other pods have taken the GPUs in the meantime.
     """
 
     def bounded(manifest: Mapping[str, Any]) -> Iterator[Event]:
@@ -189,14 +189,14 @@ def shrink_replicas(
     if plan.smaller != plan.own:
         yield from bounded(plan.own)
     raise UserError(
-        f"{service.label}: the places that its replicas gave back are in use by others; it has its replicas again, and "
-        f"nothing else was changed: {problem.detail}",
+        f"{service.label}: the freed capacity was taken by other pods; the replicas were restored, and nothing else "
+        f"was changed: {problem.detail}",
         hint="--upgrade new-cluster    # waits for more nodes, with all replicas",
     )
 
 
 def _await_place(cluster: Cluster, manifest: Mapping[str, Any], stop: Stop | None) -> Checked | None:
-    """None as soon as the nodes have capacity for the second RayCluster; what is lacking after RELEASED_SECONDS."""
+    """Wait until the second RayCluster fits; returns the lacking capacity after RELEASED_SECONDS, else None."""
     deadline = time.monotonic() + RELEASED_SECONDS
     while True:
         found = all_nodes(cluster)

@@ -1,7 +1,7 @@
-"""How a change reaches a service that runs: as it is, with more or fewer replicas meanwhile, or on a second RayCluster.
+"""Choose how to roll out a change: in place, with temporarily more or fewer replicas, or with a second RayCluster.
 
-Ray Serve stops an old replica before it starts the new one, at least one at a time: with one replica nothing answers
-meanwhile. With two the other one does. Raised from one to two in the same write, Serve starts a new one first
+Ray Serve stops an old replica before it starts the new one, at least one at a time: with one replica this is an
+outage, with two the other one keeps answering. If the same write raises one to two, Serve starts a new one first
 (ray/serve/_private/deployment_state.py of Ray 2.60, _check_and_stop_outdated_version_replicas).
 """
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What is applied for a change. shrink: replicas that have to go before all else; first: the changed service with
-    another number of replicas, which has to be Ready before the change itself is applied; restart: a part of the
-    service that starts a second RayCluster, applied before the change; replaced: the RayCluster that is deleted after
-    it, as the second one does not fit before.
+    """The steps of a change. shrink: replicas that have to stop first; first: the changed service with another number
+    of replicas, which has to be Ready before the change itself is applied; restart: a part of the service that starts
+    a second RayCluster, applied before the change; replaced: the RayCluster that is deleted after it, as the second
+    one does not fit otherwise.
     """
 
     first: Mapping[str, Any] | None = None
@@ -48,10 +48,10 @@ class Upgrade:
     replaced: Entry | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UpgradeOptions:
-    """way: see Way. wait: the deployment waits until the service is Ready. said: what the change does has been said.
-    diff: that, where it is known. revisions: the history of the service, where it is known.
+    """way: see Way. wait: the deployment waits until the service is Ready. said: the effect was already reported.
+    diff: the changes, if known. revisions: the history of the service, if known.
     """
 
     way: Way
@@ -69,10 +69,10 @@ def choose_upgrade(
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
     """Report what applying `manifests` does to a service that the cluster has, and choose how.
 
-    applied: what was applied for it. seconds: how long a replica starts.
+    applied: its inventory. seconds: start-up time of a replica.
 
-    Raises OutageError where the service would not answer for a while, unless accept_outage, and UserError where the
-    change cannot be made in the way that was asked for.
+    Raises OutageError if the service would be unavailable for a while, unless accept_outage, and UserError if the
+    requested strategy is not possible.
     """
     how = DiffOptions(force_conflicts=options.force_conflicts)
     diff = options.diff
@@ -93,7 +93,7 @@ def choose_upgrade(
     if item is not None and options.way in ("auto", "shrink") and options.wait and _has(diff, service, "bounds"):
         first = unfinished(service, manifests, options.revisions)
         if first is not None:
-            yield Noted("the second RayCluster takes over first: the nodes have no capacity for more replicas")
+            yield Noted("switching to the new RayCluster first: not enough capacity for extra replicas")
             return Upgrade(first=first)
     asked = options.way == "surge"
     if item is None or not (asked or (options.way == "auto" and _restart_stops(item))):
@@ -111,11 +111,11 @@ def choose_upgrade(
 def _surge(
     service: ServiceRef, manifests: Sequence[Mapping[str, Any]], diff: Diff, options: UpgradeOptions
 ) -> Generator[Noted, None, Upgrade]:
-    """One more replica while they are replaced, if that helps and has a place; else the outage is to be accepted."""
+    """One extra replica during the replacement, if that helps and fits; otherwise require --accept-outage."""
     asked = options.way == "surge"
     if asked and not options.wait:
         raise UserError(
-            "--upgrade surge takes two steps, and the first is waited for: it cannot be combined with --no-wait",
+            "--upgrade surge waits between its two steps and cannot be combined with --no-wait",
             hint="remove --no-wait",
         )
     try:
@@ -126,12 +126,12 @@ def _surge(
         _refuse(diff, service, options)
         return Upgrade()
     if not options.wait:
-        _refuse(diff, service, options, hint="--wait    # another replica answers meanwhile")
+        _refuse(diff, service, options, hint="--wait    # an extra replica keeps answering")
         return Upgrade()
     room = place(service.cluster, first, pods)
     if not room.ok and not asked:
         why = f"; no capacity for an extra replica: {room.detail}"
-        _refuse(diff, service, options, why, "--upgrade surge to wait for a place, if nodes are added or become free")
+        _refuse(diff, service, options, why, "--upgrade surge to wait for capacity, if nodes are added or become free")
         return Upgrade()
     replicas = ", ".join(f"{model}: {SURGE}" for model in pods)
     yield Noted(f"surge: {replicas} replicas while they are replaced one at a time; {room.detail}")
@@ -141,9 +141,9 @@ def _surge(
 def choose_restart(
     service: ServiceRef, known: Sequence[Revision], diff: Diff, options: UpgradeOptions
 ) -> Generator[Noted, None, Upgrade]:
-    """Choose how a restart of `service`, which is `diff`, gets its second RayCluster. known: its history.
+    """Choose how a restart of `service`, with the changes `diff`, starts its second RayCluster. known: its history.
 
-    What another tool applied is left to it: there the second RayCluster waits until it has a place. Raises as
+    A service that another tool applied is not scaled: its second RayCluster waits for capacity. Raises as
     choose_upgrade does.
     """
     item = _configured(diff, service)
@@ -152,12 +152,12 @@ def choose_restart(
     try:
         own = own_manifest(service, known)
     except UserError as error:
-        yield Noted(f"{error.message}: it keeps all replicas, and the second RayCluster waits until it has a place")
+        yield Noted(f"{error.message}: it keeps all replicas, and the second RayCluster waits for capacity")
         return Upgrade()
     upgrade = yield from _scarce(service, [own], item, replace(options, revisions=known), None)
     if upgrade.shrink is not None and known:
         back = f"rayllm-ctl rollback {service.name} -n {service.namespace} --to {known[-1].number}"
-        yield Noted(f"shrink: should this be interrupted, {back} brings all replicas back")
+        yield Noted(f"shrink: if this is interrupted, {back} restores all replicas")
     return upgrade
 
 
@@ -165,10 +165,10 @@ def _scarce(
     service: ServiceRef, manifests: Sequence[Mapping[str, Any]], item: ObjectDiff,
     options: UpgradeOptions, restart: Mapping[str, Any] | None,
 ) -> Generator[Noted, None, Upgrade]:  # fmt: skip
-    """A second RayCluster for which the nodes have no capacity beside the one that runs.
+    """The strategy for a second RayCluster that does not fit next to the running one.
 
-    Fewer replicas until it has taken over, if that helps; else the RayCluster that runs goes first, if the outage is
-    accepted or nothing answers anyway.
+    Fewer replicas until it has taken over, if that helps; else the running RayCluster is deleted first, if the outage
+    is accepted or the service is unavailable anyway.
     """
     strategy = ((item.after or {}).get("spec", {}).get("upgradeStrategy") or {}).get("type")
     if options.way == "new-cluster" or strategy == INCREMENTAL:
@@ -178,14 +178,14 @@ def _scarce(
     found = shrinking(service, manifests, options.revisions)
     if found is None:
         if options.way == "shrink":
-            yield Noted("--upgrade shrink is not needed: the second RayCluster has a place beside the first")
+            yield Noted("--upgrade shrink is not needed: the second RayCluster fits next to the first")
         return Upgrade()
     waits = "--upgrade new-cluster    # waits for capacity; the running service keeps serving"
     lacking = "; ".join(one.message for one in item.explanation.consequences if one.capacity is False)
     if isinstance(found, Shrink):
         if not options.wait:
             raise UserError(
-                f"{service.label}: {lacking}; fewer replicas until it has taken over make room, step by step, which "
+                f"{service.label}: {lacking}; shrinking the running RayCluster takes several steps, which "
                 "cannot be combined with --no-wait; nothing was applied",
                 hint=("remove --no-wait", waits),
             )
@@ -193,23 +193,21 @@ def _scarce(
         return Upgrade(first=found.second, shrink=found)
     if found.replaceable and (options.accept_outage or not answers(service.live)):
         first = _first_cluster(service)
-        yield Noted(
-            f"replace: RayCluster {first.name} is deleted first, since the nodes have no capacity for both: {found.why}"
-        )
+        yield Noted(f"replace: RayCluster {first.name} is deleted first: no capacity for both: {found.why}")
         return Upgrade(replaced=first)
     if not answers(service.live):
         return Upgrade()
     problem = (
-        f"{service.label}: the second RayCluster does not fit beside the running one ({found.why}); nothing was "
+        f"{service.label}: the second RayCluster does not fit next to the running one ({found.why}); nothing was "
         f"applied: {lacking}"
     )
     if found.replaceable:
-        raise OutageError(f"{problem}; if the outage is accepted, the one that runs is deleted first", hint=waits)
+        raise OutageError(f"{problem}; if the outage is accepted, the running one is deleted first", hint=waits)
     raise UserError(problem, hint=waits)
 
 
 def _first_cluster(service: ServiceRef) -> Entry:
-    """The RayCluster that serves, which the user may delete."""
+    """The serving RayCluster, after a check that the user may delete it."""
     name = service.kind.clusters_of(service.live)[0]
     found = entry(service.cluster.get(kuberay.RAY_CLUSTER, name, service.namespace))
     service.require_rights(rights_to_delete([found]))
@@ -217,7 +215,7 @@ def _first_cluster(service: ServiceRef) -> Entry:
 
 
 def _refuse(diff: Diff, service: ServiceRef, options: UpgradeOptions, why: str = "", hint: str = "") -> None:
-    """Raise OutageError unless the outage is accepted. why: why it cannot be avoided; hint: what avoids it."""
+    """Raise OutageError unless the outage is accepted. why: why it cannot be avoided; hint: how to avoid it."""
     if options.accept_outage:
         return
     try:
@@ -238,21 +236,21 @@ def _has(diff: Diff, service: ServiceRef, effect: str) -> bool:
 
 
 def _restart_stops(item: ObjectDiff) -> bool:
-    """Whether nothing answers because replicas restart, and for no other reason."""
+    """Whether the service is unavailable only because replicas restart."""
     lost = [one for one in item.explanation.consequences if stops(one)]
     return bool(lost) and all(one.effect == "restart" for one in lost)
 
 
 def _require_possible(diff: Diff, service: ServiceRef, way: Way) -> None:
-    """Raise UserError where a change starts a second RayCluster, or none, and that is not what was asked for."""
+    """Raise UserError if the requested strategy does not allow the change."""
     item = _configured(diff, service)
     if item is None:
         return
     if way in ("in-place", "surge") and _has(diff, service, "new-cluster"):
         fields = sorted({one.field for one in item.explanation.changes if one.effect == "new-cluster"})
         raise UserError(
-            f"{service.label}: {', '.join(fields)} cannot change on the RayCluster that runs, as --upgrade {way} "
-            "asks for: KubeRay starts a second one; nothing was applied",
+            f"{service.label}: {', '.join(fields)} cannot change on the running RayCluster, as --upgrade {way} "
+            "requires: KubeRay starts a second one; nothing was applied",
             hint="--upgrade new-cluster    # or auto",
         )
     if way != "auto" and way != "in-place" and service.kind.is_cluster:
@@ -263,7 +261,7 @@ def _require_possible(diff: Diff, service: ServiceRef, way: Way) -> None:
 
 
 def _merged(item: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
-    """`item` with what `part` of the same object adds to its head group."""
+    """`item` with the additions of `part`, of the same object, to its head group."""
     if (item["kind"], item["metadata"]["name"]) != (part["kind"], part["metadata"]["name"]):
         return dict(item)
     config = cluster_spec(item)

@@ -1,4 +1,4 @@
-"""One more replica of a model while its replicas are replaced: what is applied for it, and whether it has a place."""
+"""One extra replica of a model while its replicas are replaced: its manifest, and whether it fits."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
 SURGE = 2
-"""Replicas of a model while they are replaced: Serve replaces one at a time below ten."""
+"""Replicas of a model during the replacement: Serve replaces one at a time below ten."""
 
 
 def raised(
     service: ServiceRef, manifests: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
     """The changed service with two replicas of each model that has one and restarts, and by model the pods of each
-    worker group that one replica takes. Raises UserError where that does not help.
+    worker group per replica. Raises UserError if that does not help.
     """
     _, manifest = workload(manifests)
     old, new = applied_config(service.live), applied_config(manifest)
@@ -69,6 +69,6 @@ def place(cluster: Cluster, manifest: Mapping[str, Any], pods: Mapping[str, Mapp
 
 def _no_surge(service: ServiceRef, why: str) -> UserError:
     return UserError(
-        f"{service.label}: another replica would not keep the service answering: {why}; nothing was applied",
+        f"{service.label}: an extra replica would not keep the service available: {why}; nothing was applied",
         hint="--upgrade new-cluster    # a second RayCluster serves before the first is deleted",
     )

@@ -47,8 +47,8 @@ def test_serve_and_logs_may_be_missing(tmp_path: Path) -> None:
     [
         ({}, "does not exist"),
         ({"objects_json": "{"}, "cannot be read"),
-        ({"objects_json": []}, "holds no list"),
-        ({"objects_json": {"items": []}, "meta_json": {"time": "yesterday"}}, "no readable time"),
+        ({"objects_json": []}, "is not a list"),
+        ({"objects_json": {"items": []}, "meta_json": {"time": "yesterday"}}, "does not have a valid time"),
         ({"objects_json": {"items": []}, "serve__x_json": "nope"}, "cannot be read"),
     ],
 )

@@ -64,7 +64,7 @@ def test_what_is_no_archive_of_a_bundle_is_said(tmp_path: Path) -> None:
     text.write_text("no archive")
     with tarfile.open(empty, "w:gz"):
         pass
-    for path, said in ((text, "is not an archive of a bundle"), (empty, "holds no objects.json")):
+    for path, said in ((text, "is not a bundle archive"), (empty, "does not contain objects.json")):
         with pytest.raises(UsageError, match=said), open_bundle(path):
             pass
 

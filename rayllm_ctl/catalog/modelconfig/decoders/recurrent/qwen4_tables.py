@@ -15,7 +15,7 @@ _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 @lru_cache(maxsize=64)
 def primes_from(least: int, count: int) -> tuple[int, ...]:
-    """The first `count` primes that are not below `least`. UserError where that is more than any model asks for."""
+    """The first `count` primes that are not below `least`. UserError if that is more than any model asks for."""
     if count > _MOST:
         raise UserError(
             f"config.json asks for {count} tables of runs of tokens: more than any model has",

@@ -1,1 +1,0 @@
-"""Manifests as a Helm chart."""

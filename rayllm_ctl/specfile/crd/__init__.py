@@ -1,0 +1,1 @@
+"""Spec files as custom resources: CustomResourceDefinitions from the annotations that the reader follows."""

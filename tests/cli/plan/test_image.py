@@ -1,0 +1,56 @@
+"""`image recipe`: the Dockerfile of the controller. That of the serving image is in tests/render/test_gateway.py."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rayllm_ctl import __version__
+from rayllm_ctl.cli import app
+
+CHART = Path(__file__).parents[3] / "charts" / "rayllm-operator"
+
+
+def recipe(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+    assert app.run(["image", "recipe", "--controller", *flags]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_controller_is_installed_from_the_wheel_of_this_version(capsys: pytest.CaptureFixture[str]) -> None:
+    text = recipe(capsys)
+    wheel = f"rayllm_ctl-{__version__}-py3-none-any.whl"
+    assert re.findall(r"^COPY (\S+) /tmp/$", text, re.M) == [wheel]
+    assert f"install --no-cache-dir /tmp/{wheel}" in text
+    assert re.findall(r"^FROM (\S+)", text, re.M) == ["python:3.12-slim"] * 2
+    assert not re.search(r"vllm|torch|cuda|nvidia|ray-llm|root", text)
+
+
+def test_it_runs_as_the_chart_wants_it(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = recipe(capsys).splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert [re.fullmatch(r"([1-9]\d+):\1", user) is not None for user in users] == [True]
+    assert 'ENTRYPOINT ["rayllm-ctl"]' in lines
+    deployment = (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8")
+    assert "        args:\n        - controller\n" in deployment
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert f"rayllm-controller:{about['appVersion']} " in lines[2]
+
+
+def test_another_base(capsys: pytest.CaptureFixture[str]) -> None:
+    found = re.findall(r"^FROM (\S+)", recipe(capsys, "--image", "mirror.example/python:3.12"), re.M)
+    assert found == ["mirror.example/python:3.12"] * 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--vllm-version", "0.29.0"), "--vllm-version: the image of the controller has no vLLM"),
+        (("--image", "not an image"), "--image: not a valid image reference, such as python:3.12-slim"),
+    ],
+)
+def test_what_does_not_apply(flags: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["image", "recipe", "--controller", *flags]) == 2
+    assert error in capsys.readouterr().err
