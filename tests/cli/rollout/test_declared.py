@@ -337,3 +337,40 @@ def test_deploy_needs_no_right_on_the_child(run: Run, api: FakeAPI, declared: De
     result = deployed(run, tmp_path, "--no-wait", replicas={"max": 2})
     assert result.code == 0, str(result)
     assert declared.spec()["replicas"] == {"max": 2}
+
+
+def test_a_conflict_with_another_manager_is_not_forced(
+    run: Run, api: FakeAPI, declared: Declared, tmp_path: Path
+) -> None:
+    api.update("kubectl", "LLMService", "tiny", spec={**SPEC, "replicas": {"max": 2}})
+    result = deployed(run, tmp_path, replicas={"max": 3})
+    assert result.code == 4, str(result)
+    assert "spec.replicas.max  is owned by kubectl" in result.err
+    assert "--force-conflicts" not in result.err
+    result = run("scale", "tiny", "--max", "3", "-n", "llm", "--no-wait")
+    assert result.code == 4, str(result)
+    assert "--force-conflicts" in result.err
+    assert declared.spec()["replicas"] == {"max": 2}
+    result = run("scale", "tiny", "--max", "3", "-n", "llm", "--no-wait", "--force-conflicts")
+    assert result.code == 0, str(result)
+    assert declared.spec()["replicas"] == {"min": 1, "max": 3}
+
+
+def test_restart_takes_no_replica_away(run: Run, api: FakeAPI, declared: Declared) -> None:
+    api.remove("Node", "n1", "")  # no capacity for a second RayCluster
+    result = run("restart", "tiny", "-n", "llm", "--no-wait")
+    assert result.code == 0, str(result)
+    assert "was not applied by rayllm-ctl but by rayllm-controller" in result.err
+    assert {one["metadata"]["name"] for one in bodies(api, "/rayservices/tiny")} == {"tiny"}
+    assert [list(one["spec"]) for one in bodies(api, "/rayservices/tiny")] == [["rayClusterConfig"]]
+
+
+def test_delete_waits_for_the_garbage_collector(run: Run, api: FakeAPI, declared: Declared) -> None:
+    api.remove("LLMService", "tiny")  # by a command that was interrupted; its children are still there
+    result = run("delete", "tiny", "-n", "llm", "--timeout", "1ms")
+    assert result.code == 3, str(result)
+    assert "RayService tiny" in result.err
+    assert [one.path for one in api.requests if one.method == "DELETE" and "/rayservices/" in one.path] == []
+    result = run("scale", "tiny", "--max", "2", "-n", "llm")
+    assert result.code == 1
+    assert "llmservice/tiny, which declares rayservice/tiny, is gone" in result.err
