@@ -82,7 +82,7 @@ def propose(
 def _compared(
     ref: ServiceRef, declared: Declared, made: Rendering, mine: Sequence[Object], figures: Mapping[str, Any]
 ) -> Proposal:
-    """The proposal to apply what was rendered, with what that does to the service that runs, if there is one."""
+    """The proposal to apply what was rendered, with its effect on the running service, if there is one."""
     manifests = tuple(made.manifests)
     if ref.item is None:
         return Proposal(declared.digest, manifests, figures)
@@ -115,7 +115,7 @@ _REJECTED = frozenset({400, 403, 422})
 
 
 def rejection(error: UserError) -> str:
-    """Why the cluster does not take what was rendered, as conditions have it; empty where only a request failed."""
+    """Why the cluster does not take what was rendered, as conditions have it; empty if only a request failed."""
     if isinstance(error, FieldConflictError):
         return "FieldConflict"
     if isinstance(error, ClusterError | ConflictError):
