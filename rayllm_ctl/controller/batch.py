@@ -14,10 +14,10 @@ from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.snapshot.job import JobCollector
 from rayllm_ctl.controller.caches import Caches
-from rayllm_ctl.controller.children import ChildKey, child_key, is_owned_by, owned, to_apply
+from rayllm_ctl.controller.children import ChildKey, child_key, to_apply
 from rayllm_ctl.controller.conditions import StatusCondition, as_conditions, make_condition
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
-from rayllm_ctl.controller.propose import plan_figures, rejection, with_hints
+from rayllm_ctl.controller.propose import rejection, with_hints
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import UserError
@@ -26,10 +26,12 @@ from rayllm_ctl.health import diagnose_job
 from rayllm_ctl.kinds.rayjob import KIND as RAY_JOB
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import CONTROLLER
+from rayllm_ctl.model.kube.owned import is_owned_by, owned
 from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token
+from rayllm_ctl.workflows.plan.figures import plan_figures
 from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering, batch_rendering_of
 from rayllm_ctl.workflows.render.types import RenderOptions
 
@@ -180,13 +182,16 @@ def make_batch_status(
     if plan is not None:
         status["plan"] = dict(plan)
     if health is not None and health.progress is not None:
-        status["rows"] = {"done": health.progress.done, "total": health.progress.rows}
-    elif "rows" in old:
-        status["rows"] = old["rows"]
+        done, total = health.progress.done, health.progress.rows
+        status["rows"] = {"done": done, "total": total, "failed": health.progress.errors}
+        status["rowsText"] = f"{done}/{total}"
     if health is not None and health.output:
         status["output"] = health.output
-    elif "output" in old:
-        status["output"] = old["output"]
+    if declared.batch is not None:
+        status["models"] = [declared.batch.model.id]
+    for kept in ("rows", "rowsText", "output", "models"):  # of a job that was cleaned up, or of the spec before
+        if kept in old:
+            status.setdefault(kept, old[kept])
     return {key: value for key, value in status.items() if value not in (None, "")}
 
 

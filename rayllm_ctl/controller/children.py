@@ -19,39 +19,11 @@ def child_key(item: Object) -> ChildKey:
     return str(item["kind"]), str(item["metadata"]["name"])
 
 
-def owner_reference(owner: Object) -> dict[str, Any]:
-    """The reference with which Kubernetes deletes a child once its owner is gone."""
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def owned(manifest: Mapping[str, Any], owner: Object) -> dict[str, Any]:
-    """A rendered manifest as a child of `owner`, in its namespace."""
-    metadata = {
-        **manifest["metadata"],
-        "namespace": owner["metadata"]["namespace"],
-        "ownerReferences": [owner_reference(owner)],
-    }
-    return {**manifest, "metadata": metadata}
-
-
 def without_pods(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """A manifest that runs a service, so that KubeRay deletes all its pods; any other manifest as it is."""
     if manifest["kind"] not in WORKLOADS:
         return dict(manifest)
     return with_cluster_spec(manifest, {**cluster_spec(manifest), "suspend": True})
-
-
-def is_owned_by(item: Object, owner: Object) -> bool:
-    """Whether `owner` is the controller of `item`."""
-    references = item["metadata"].get("ownerReferences") or ()
-    return any(one.get("controller") and one.get("uid") == owner["metadata"]["uid"] for one in references)
 
 
 def to_apply(

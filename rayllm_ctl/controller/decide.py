@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
-from rayllm_ctl.controller.children import ChildKey, child_key, is_owned_by, surplus, to_apply
+from rayllm_ctl.controller.children import ChildKey, child_key, surplus, to_apply
 from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.owned import is_owned_by
 from rayllm_ctl.model.observed.health import Health, Object, State
 
 ApplyWay = Literal["", "surge"]

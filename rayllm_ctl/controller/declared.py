@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
-from typing import Any
-
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.labels import ACCEPTED
@@ -14,9 +9,7 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.specfile.load import load_stored
-
-_NOT_RENDERED = frozenset({"suspend", "planOnly"})
-"""Fields of the spec that say what is done with the rendering, and not what it is."""
+from rayllm_ctl.workflows.rollout.llmservice.spec import require_no_files, spec_digest
 
 
 @dataclass(frozen=True)
@@ -90,28 +83,7 @@ def declare(item: Object) -> Declared:
     try:
         wanted = load_stored(item)
         if isinstance(wanted, LLMService):
-            _require_no_files(wanted)
+            require_no_files(wanted)
     except UserError as error:
         return Declared(item, digest, None, SpecProblem("InvalidSpec", error.message))
     return Declared(item, digest, wanted)
-
-
-def spec_digest(spec: Mapping[str, Any]) -> str:
-    """The digest of a spec: equal for equal values of what is rendered, in whatever order they stand."""
-    rendered = {key: value for key, value in spec.items() if key not in _NOT_RENDERED}
-    text = json.dumps(rendered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _require_no_files(service: LLMService) -> None:
-    """Raise UserError if the spec names files of the user's machine: the controller has none of them."""
-    named = [f"spec.applications[{number}].code" for number, one in enumerate(service.applications) if one.code]
-    if service.load.calibration is not None:
-        named.append("spec.load.calibration")
-    named += [
-        f"spec.models[{number}].load.calibration"
-        for number, model in enumerate(service.models)
-        if model.load.calibration is not None
-    ]
-    if named:
-        raise UserError(f"{', '.join(named)}: a file of a user's machine, which only the command line can read")

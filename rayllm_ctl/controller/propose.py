@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.cluster.api.errors import ApiError
 from rayllm_ctl.cluster.api.permissions import Permissions
 from rayllm_ctl.cluster.apply.inventory import Inventory
-from rayllm_ctl.controller.children import owned, without_pods
+from rayllm_ctl.controller.children import without_pods
 from rayllm_ctl.controller.decide import ApplyWay, Proposal
 from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.errors import ClusterError, ConflictError, FieldConflictError, RiskyPlanError, UserError
@@ -17,11 +17,13 @@ from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.kube.kuberay import answers
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import CONTROLLER
+from rayllm_ctl.model.kube.owned import owned
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.observed.changes import Diff
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.workflows.plan.figures import VERDICT_WORDS, plan_figures
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.service import rendering_of
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
@@ -60,7 +62,7 @@ def propose(
     except UserError as error:
         reason = "Risky" if isinstance(error, RiskyPlanError) else "InvalidSpec"
         if plan.verdict == "does-not-fit":
-            reason = _VERDICTS[plan.verdict]
+            reason = VERDICT_WORDS[plan.verdict]
         return _failed(declared, SpecProblem(reason, with_hints(error)), figures), None
     if declared.plan_only:
         return Proposal(declared.digest, (), figures), made
@@ -80,7 +82,7 @@ def propose(
 def _compared(
     ref: ServiceRef, declared: Declared, made: Rendering, mine: Sequence[Object], figures: Mapping[str, Any]
 ) -> Proposal:
-    """The proposal to apply what was rendered, with what that does to the service that runs, if there is one."""
+    """The proposal to apply what was rendered, with what that does to the service."""
     manifests = tuple(made.manifests)
     if ref.item is None:
         return Proposal(declared.digest, manifests, figures)
@@ -113,7 +115,7 @@ _REJECTED = frozenset({400, 403, 422})
 
 
 def rejection(error: UserError) -> str:
-    """Why the cluster does not take what was rendered, as conditions have it; empty where only a request failed."""
+    """Why the cluster does not take what was rendered, as conditions have it; empty if only a request failed."""
     if isinstance(error, FieldConflictError):
         return "FieldConflict"
     if isinstance(error, ClusterError | ConflictError):
@@ -121,42 +123,6 @@ def rejection(error: UserError) -> str:
     if isinstance(error, ApiError):
         return "Rejected" if error.status in _REJECTED else ""
     return "MissingPrerequisite"
-
-
-_VERDICTS = {"does-not-fit": "DoesNotFit", "invalid": "InvalidSpec", "risky": "Risky", "fits": "Fits"}
-
-
-def plan_figures(plan: Plan) -> dict[str, Any]:
-    """A plan as the status shows it. usdPerHour: at the minimum number of replicas, by list prices."""
-    parts = list((plan.models or {}).values()) or [plan]
-    figures: dict[str, Any] = {"verdict": _VERDICTS[plan.verdict]}
-    gpus = [(one.parallelism.gpus_per_replica, one.parallelism) for one in parts if one.parallelism and one.gpu]
-    kinds = dict.fromkeys(one.gpu.name for one in parts if one.gpu)
-    if kinds:
-        figures["gpu"] = ", ".join(kinds)
-    if gpus:
-        figures["gpus"] = sum(each * spread.replicas for each, spread in gpus)
-    if len(parts) == 1:
-        figures |= _one_model(parts[0])
-    prices = [one.cost.per_hour.typical for one in parts if one.cost is not None and one.cost.known]
-    if prices and len(prices) == len(parts):
-        figures["usdPerHour"] = f"{sum(prices):.2f}"
-    return figures
-
-
-def _one_model(plan: Plan) -> dict[str, Any]:
-    figures: dict[str, Any] = {}
-    if plan.parallelism is not None:
-        figures |= {
-            "tensorParallel": plan.parallelism.tensor,
-            "pipelineParallel": plan.parallelism.pipeline,
-            "gpusPerReplica": plan.parallelism.gpus_per_replica if plan.gpu else 0,
-        }
-    if plan.engine is not None:
-        figures["contextLength"] = plan.engine.max_model_len
-    if plan.startup is not None:
-        figures["startupSeconds"] = plan.startup.wait_seconds
-    return figures
 
 
 def _failed(declared: Declared, problem: SpecProblem, figures: Mapping[str, Any] | None) -> Proposal:

@@ -14,15 +14,7 @@ from rayllm_ctl.cluster.apply.revisions import add_revision, annotate_revision
 from rayllm_ctl.cluster.apply.revisions import revisions as list_revisions
 from rayllm_ctl.cluster.apply.serve_service import propagate_service
 from rayllm_ctl.controller.caches import REVISION_KIND, Caches
-from rayllm_ctl.controller.children import (
-    ChildKey,
-    child_key,
-    is_owned_by,
-    last_change_of_others,
-    owned,
-    owner_reference,
-    without_pods,
-)
+from rayllm_ctl.controller.children import ChildKey, child_key, last_change_of_others, without_pods
 from rayllm_ctl.controller.decide import STARTING_SECONDS, Committed, Decision, Facts, Proposal, next_step
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
 from rayllm_ctl.controller.observe import Observer
@@ -35,10 +27,12 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
 from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, PLAN, RAISED, SPEC_DIGEST, WAY
+from rayllm_ctl.model.kube.owned import is_owned_by, owned, owner_reference
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.workflows.render.types import Rendering
+from rayllm_ctl.workflows.rollout.llmservice.spec import revision_annotations
 from rayllm_ctl.workflows.rollout.manifests import KEPT
 from rayllm_ctl.workflows.rollout.secrets import make_password
 from rayllm_ctl.workflows.rollout.shipped_code import restored
@@ -171,13 +165,9 @@ class ServiceReconciler:
             outcome=NOT_WAITED,
             start_seconds=float(startup.wait_seconds) if startup else None,
             known=known,
-            annotations={
-                SPEC_DIGEST: proposal.digest,
-                WAY: proposal.way,
-                DONE: "false",
-                PLAN: json.dumps(proposal.plan, sort_keys=True),
-                CHILDREN: ",".join("/".join(child_key(one)) for one in proposal.manifests),
-            },
+            annotations=revision_annotations(
+                proposal.digest, proposal.manifests, proposal.plan, way=proposal.way, done=False
+            ),
             owner=owner_reference(declared.item),
             spec=declared.item["spec"],
         )

@@ -52,7 +52,7 @@ def make_status(facts: Facts, decision: Decision, now: str, failure: SpecProblem
         "conditions": as_conditions(found, old.get("conditions") or (), declared.generation, now),
         "replicas": wanted,
         "readyReplicas": running,
-        "summary": f"{running}/{wanted}",
+        "replicasText": f"{running}/{wanted}",
         "selector": f"{SERVICE}={declared.name},{kuberay.NODE_TYPE}=worker",
     }
     if plan is not None:
@@ -97,7 +97,7 @@ def _plan_text(plan: Mapping[str, Any]) -> str:
     parts = [f"{plan['gpus']} × {plan['gpu']}"] if "gpus" in plan and "gpu" in plan else []
     parts += [f"TP {plan['tensorParallel']}, PP {plan['pipelineParallel']}"] if "tensorParallel" in plan else []
     parts += [f"{plan['contextLength']:,} tokens"] if "contextLength" in plan else []
-    parts += [f"{plan['usdPerHour']} USD per hour"] if "usdPerHour" in plan else []
+    parts += [f"{plan['usdPerHour']:.2f} USD per hour"] if "usdPerHour" in plan else []
     return "; ".join(parts)
 
 

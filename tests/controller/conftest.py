@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,23 @@ from rayllm_ctl.controller.caches import SUBSCRIPTIONS, Caches
 from rayllm_ctl.controller.service import ServiceReconciler
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.specfile.crd.status import SERVICE_STATUS
 from tests.cluster import fakekuberay
 from tests.cluster.fakeapi import FakeAPI
 from tests.cluster.fakehttp import kubeconfig, serving
+
+
+def unknown_fields(value: Any, schema: Mapping[str, Any], path: str = "status") -> list[str]:
+    """The fields of a status that its schema does not have."""
+    if isinstance(value, list):
+        return [one for item in value for one in unknown_fields(item, schema["items"], f"{path}[]")]
+    if not isinstance(value, Mapping):
+        return []
+    found = [f"{path}.{key}" for key in value if key not in schema["properties"]]
+    known = [key for key in value if key in schema["properties"]]
+    return found + [
+        one for key in known for one in unknown_fields(value[key], schema["properties"][key], f"{path}.{key}")
+    ]
 
 
 class Controlled:
@@ -63,6 +77,7 @@ class Controlled:
 
     def status(self, name: str = "tiny") -> dict[str, Any]:
         found: dict[str, Any] = self.api.stored("LLMService", name)["status"]
+        assert unknown_fields(found, SERVICE_STATUS) == [], "the API server drops what the CRD does not have"
         return found
 
     def condition(self, type_: str, name: str = "tiny") -> tuple[str, str, str]:

@@ -11,8 +11,9 @@ from rayllm_ctl.controller.batch import BatchReconciler
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.specfile.crd.status import BATCH_STATUS
 from tests.cluster.fakeapi import status
-from tests.controller.conftest import Controlled
+from tests.controller.conftest import Controlled, unknown_fields
 
 KEY = Key("BatchJob", "llm", "haikus")
 
@@ -36,9 +37,10 @@ def _step(controlled: Controlled) -> float | None:
 
 
 def _condition(controlled: Controlled, type_: str) -> tuple[str, str]:
-    status = controlled.api.stored("BatchJob", "haikus")["status"]
-    found = next(one for one in status["conditions"] if one["type"] == type_)
-    return found["status"], found["reason"]
+    found = controlled.api.stored("BatchJob", "haikus")["status"]
+    assert unknown_fields(found, BATCH_STATUS) == []
+    condition = next(one for one in found["conditions"] if one["type"] == type_)
+    return condition["status"], condition["reason"]
 
 
 def _end(controlled: Controlled) -> None:

@@ -10,9 +10,9 @@ import yaml
 
 from rayllm_ctl.cli import app
 from rayllm_ctl.controller.batch import BatchReconciler
-from rayllm_ctl.controller.children import ChildKey, owner_reference
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.model.kube.labels import CONTROLLER
+from rayllm_ctl.model.kube.owned import owner_reference
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
 from tests.controller.conftest import Controlled
 
@@ -60,7 +60,7 @@ def _conditions(controlled: Controlled, item: dict[str, Any]) -> dict[str, dict[
     return {one["type"]: one for one in status["conditions"]}
 
 
-def _children(controlled: Controlled, owner: dict[str, Any]) -> dict[ChildKey, Any]:
+def _children(controlled: Controlled, owner: dict[str, Any]) -> dict[tuple[str, str], Any]:
     """The objects that the controller applied, by kind and name, as it sent them."""
     sent = [one for one in controlled.api.requests if one.method == "PATCH" and "/status" not in one.path]
     found = {}
@@ -74,7 +74,7 @@ def _children(controlled: Controlled, owner: dict[str, Any]) -> dict[ChildKey, A
     return found
 
 
-def _printed(spec: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[ChildKey, Any]:
+def _printed(spec: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, str], Any]:
     file = folder / spec.name
     file.write_text(yaml.safe_dump(_document(spec)), encoding="utf-8")
     code = app.run(["render", "--offline", "-f", str(file)])

@@ -22,7 +22,7 @@ def test_a_new_service_is_committed_applied_and_ready(controlled: Controlled) ->
     controlled.run()
     controlled.step()
     assert controlled.condition("Ready")[0] == "True"
-    assert controlled.status()["summary"] == "1/1"
+    assert controlled.status()["replicasText"] == "1/1"
     assert controlled.status()["url"] == "http://tiny-serve-svc.llm:8000/v1"
 
 

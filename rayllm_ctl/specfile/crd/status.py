@@ -13,8 +13,8 @@ _COUNT: Schema = {"type": "integer", "format": "int32", "minimum": 0}
 _GENERATION: Schema = {
     "type": "integer",
     "format": "int64",
-    "minimum": 0,
-    "description": "metadata.generation of the spec to which this belongs.",
+    "minimum": -1,
+    "description": "metadata.generation of the spec to which this belongs; -1 before the first look.",
 }
 _TIME: Schema = {"type": "string", "format": "date-time"}
 
@@ -42,16 +42,20 @@ _PLAN: Schema = {
     "type": "object",
     "description": "What was planned; `rayllm-ctl plan` explains it.",
     "properties": {
-        "fits": {"type": "boolean", "description": "Whether the model fits the GPUs."},
+        "verdict": {**_TEXT, "description": "Fits, Risky, DoesNotFit or InvalidSpec."},
         "gpu": {**_TEXT, "description": "GPU type."},
         "tensorParallel": {**_COUNT, "description": "Tensor parallel size."},
         "pipelineParallel": {**_COUNT, "description": "Pipeline parallel size."},
         "gpusPerReplica": {**_COUNT, "description": "GPUs of one replica."},
         "gpus": {**_COUNT, "description": "GPUs of all replicas, at the minimum of them."},
         "contextLength": {**_COUNT, "description": "Longest request, in tokens."},
+        "startupSeconds": {**_COUNT, "description": "How long a start may take."},
         "usdPerHour": {"type": "number", "description": "Price of these GPUs, if it is known."},
     },
 }
+
+UNSEEN_STATUS = {"observedGeneration": -1}
+"""Of an object that the controller has not looked at: without it kstatus takes a new object for one that is done."""
 
 _COMMON: Mapping[str, Schema] = {
     "observedGeneration": _GENERATION,
@@ -70,6 +74,7 @@ _COMMON: Mapping[str, Schema] = {
 SERVICE_STATUS: Schema = {
     "type": "object",
     "description": "What was seen of the service last. The controller writes it.",
+    "default": UNSEEN_STATUS,
     "properties": {
         **_COMMON,
         "url": {**_TEXT, "description": "Address of the OpenAI-compatible API."},
@@ -87,6 +92,7 @@ SERVICE_STATUS: Schema = {
 BATCH_STATUS: Schema = {
     "type": "object",
     "description": "What was seen of the job last. The controller writes it.",
+    "default": UNSEEN_STATUS,
     "properties": {
         **_COMMON,
         "state": {**_TEXT, "description": "Pending, Running, Suspended, Succeeded, Failed, ..."},
@@ -98,8 +104,9 @@ BATCH_STATUS: Schema = {
             },
         },
         "rowsText": {**_TEXT, "description": "done/total, for kubectl get."},
-        "startTime": _TIME,
-        "completionTime": _TIME,
+        "output": {**_TEXT, "description": "Where the answers are."},
+        "digest": {**_TEXT, "description": "Of the spec that was started last."},
+        "ended": {"type": "boolean", "description": "Whether that has ended: it is not started again."},
     },
 }
 
@@ -114,6 +121,7 @@ _AGE = _column("Age", ".metadata.creationTimestamp", "date")
 _MODEL = _column("Model", ".status.models[0]")
 _GPUS = _column("GPUs", ".status.plan.gpus", "integer")
 _REASON = _column("Reason", f"{_READY}.reason")
+_OUTCOME = _column("Outcome", '.status.conditions[?(@.type=="Complete")].reason')
 
 SERVICE_COLUMNS = (
     _MODEL,
@@ -124,4 +132,4 @@ SERVICE_COLUMNS = (
     _column("URL", ".status.url"),
     _AGE,
 )
-BATCH_COLUMNS = (_MODEL, _column("State", ".status.state"), _REASON, _column("Rows", ".status.rowsText"), _GPUS, _AGE)
+BATCH_COLUMNS = (_MODEL, _column("State", ".status.state"), _OUTCOME, _column("Rows", ".status.rowsText"), _GPUS, _AGE)

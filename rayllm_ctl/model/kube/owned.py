@@ -1,0 +1,46 @@
+"""Objects that belong to another one, by their ownerReferences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DECLARING = "LLMService"
+"""The kind of which the objects that run a service may be children: the controller makes them then."""
+
+
+def owner_reference(owner: Mapping[str, Any]) -> dict[str, Any]:
+    """The reference with which Kubernetes deletes a child once its owner is gone."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def owned(manifest: Mapping[str, Any], owner: Mapping[str, Any]) -> dict[str, Any]:
+    """A rendered manifest as a child of `owner`, in its namespace."""
+    metadata = {
+        **manifest["metadata"],
+        "namespace": owner["metadata"]["namespace"],
+        "ownerReferences": [owner_reference(owner)],
+    }
+    return {**manifest, "metadata": metadata}
+
+
+def is_owned_by(item: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+    """Whether `owner` is the controller of `item`."""
+    return any(one.get("uid") == owner["metadata"]["uid"] for one in _controllers(item))
+
+
+def declared_by(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The reference of an object to the LLMService that declares it; None where commands change the object itself."""
+    return next((one for one in _controllers(item or {}) if one.get("kind") == DECLARING), None)
+
+
+def _controllers(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    references = (item.get("metadata") or {}).get("ownerReferences") or ()
+    return [one for one in references if one.get("controller")]
