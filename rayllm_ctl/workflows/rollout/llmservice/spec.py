@@ -23,7 +23,7 @@ def spec_digest(spec: Mapping[str, Any]) -> str:
 
 
 def require_no_files(service: LLMService) -> None:
-    """Raise UserError where the spec names files of the user's machine: the controller has none of them."""
+    """Raise UserError if the spec names files of the user's machine: the controller has none of them."""
     named = [f"spec.applications[{number}].code" for number, one in enumerate(service.applications) if one.code]
     if service.load.calibration is not None:
         named.append("spec.load.calibration")
