@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from e2e.harness import Bench, served_api
+from e2e.harness import Bench, Object, served_api
 
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 
@@ -22,7 +23,8 @@ class Counting(ThreadingHTTPServer):
     """Passes requests on to `upstream`. `requests`: method and path with query of each, as in `GET /api/v1/pods`.
     `answered`: the bytes of all answers, as they are on the wire but for their headers.
 
-    before, after: called with such a request before it is passed on, and before its answer is.
+    before, after: called with such a request before it is passed on, and before its answer is. instead: called first,
+    may give the code and the body of an answer, and then nothing is passed on.
     """
 
     daemon_threads = True
@@ -35,6 +37,7 @@ class Counting(ThreadingHTTPServer):
         self.answered = 0
         self.before: Callable[[str], None] = lambda _request: None
         self.after: Callable[[str], None] = lambda _request: None
+        self.instead: Callable[[str], tuple[int, Object] | None] = lambda _request: None
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -44,6 +47,9 @@ class _Handler(BaseHTTPRequestHandler):
         request = f"{self.command} {self.path}"
         self.server.requests.append(request)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if (given := self.server.instead(request)) is not None:
+            self._answer(*given)
+            return
         headers = {name: value for name, value in self.headers.items() if name.lower() not in {*_HOP_BY_HOP, "host"}}
         connection = http.client.HTTPConnection(self.server.upstream, timeout=600)
         try:
@@ -63,6 +69,15 @@ class _Handler(BaseHTTPRequestHandler):
             return  # One end of a watch has gone.
         finally:
             connection.close()
+
+    def _answer(self, code: int, body: Object) -> None:
+        text = json.dumps(body).encode()
+        with suppress(OSError):
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request
 

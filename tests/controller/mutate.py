@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import random
 import re
@@ -16,7 +17,9 @@ from rayllm_ctl.controller.batch import BatchReconciler
 from rayllm_ctl.controller.declared import declare
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.specfile.crd.definition import batch_definition, service_definition
 from tests.controller.conftest import Controlled
+from tests.specfile.crd.admission import Admission
 
 _CORPUS = Path(__file__).parents[1] / "render"
 
@@ -81,6 +84,17 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(part)
 
 
+def status_problems(kind: str, status: dict[str, Any]) -> list[str]:
+    """Why the API server would not store a status as it is."""
+    found = _admission(kind).problems({"status": status})
+    return [one for one in found if one.startswith(".status")]
+
+
+@functools.cache
+def _admission(kind: str) -> Admission:
+    return Admission(batch_definition() if kind == "BatchJob" else service_definition())
+
+
 def outcome(controlled: Controlled, item: dict[str, Any]) -> str:
     """What becomes of an object: `rejected` by the reader, `applied`, or why it is stalled.
 
@@ -96,7 +110,9 @@ def outcome(controlled: Controlled, item: dict[str, Any]) -> str:
         BatchReconciler(controlled.cluster, controlled.caches, OFFLINE).reconcile(key)
     else:
         controlled.reconciler.reconcile(key)
-    conditions = {one["type"]: one for one in controlled.api.stored(kind, name)["status"]["conditions"]}
+    status = controlled.api.stored(kind, name)["status"]
+    assert status_problems(kind, status) == []
+    conditions = {one["type"]: one for one in status["conditions"]}
     for one in conditions.values():
         assert REASON.fullmatch(one["reason"]), one
         assert one["status"] in ("True", "False", "Unknown"), one

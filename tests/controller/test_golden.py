@@ -15,6 +15,7 @@ from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.kube.owned import owner_reference
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
 from tests.controller.conftest import Controlled
+from tests.controller.mutate import status_problems
 
 CORPUS = Path(__file__).parents[1] / "render"
 SPECS = [*sorted((CORPUS / "specs").glob("*.yaml")), *sorted((CORPUS / "batchspecs").glob("*.yaml"))]
@@ -99,6 +100,9 @@ def test_children_are_what_render_prints(
     _reconcile(controlled, owner)
     applied = _conditions(controlled, owner)["Applied"]
     assert applied["status"] == "True", applied
+    assert (
+        status_problems(owner["kind"], controlled.api.stored(owner["kind"], owner["metadata"]["name"])["status"]) == []
+    )
     assert _children(controlled, owner) == printed
 
 

@@ -37,7 +37,7 @@ def is_owned_by(item: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
 
 
 def declared_by(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The reference of an object to the LLMService that declares it; None: commands change the object itself."""
+    """The reference of an object to the LLMService that declares it; None if commands change the object itself."""
     return next((one for one in _controllers(item or {}) if one.get("kind") == DECLARING), None)
 
 
