@@ -42,9 +42,10 @@ class Running:
         """Its metrics; empty while it does not answer."""
         try:
             with urllib.request.urlopen(f"{self._url}/metrics", timeout=10) as answer:
-                return str(answer.read(), "utf-8")
+                content: bytes = answer.read()
         except OSError:
             return ""
+        return content.decode()
 
     def reconciled(self) -> float:
         """How many reconciliations have ended."""
@@ -54,7 +55,7 @@ class Running:
     def quantile(self, part: float) -> str:
         """The bound in seconds below which this part of its reconciliations was."""
         name = r"rayllm_controller_reconcile_duration_seconds_bucket"
-        buckets = re.findall(rf'^{name}\{{le="(\S+)"\}} (\S+)$', self.metrics(), re.MULTILINE)
+        buckets: list[tuple[str, str]] = re.findall(rf'^{name}\{{le="(\S+)"\}} (\S+)$', self.metrics(), re.MULTILINE)
         total = float(buckets[-1][1])
         return next(bound for bound, count in buckets if float(count) >= part * total)
 

@@ -137,8 +137,10 @@ def play_kuberay(bench: Bench) -> None:
             running: Object = {"name": f"ray-{role}", "ready": True, "restartCount": 0, "image": "ray", "imageID": "ray",
                        "state": {"running": {"startedAt": _BEGUN}}}  # fmt: skip
             condition: Object = {"type": "Ready", "status": "True", "lastTransitionTime": _BEGUN}
-            body = {"status": {"phase": "Running", "containerStatuses": [running], "conditions": [condition]}}
-            states.append(Request("PATCH", f"{_CORE}/{where}/pods/{cluster}-{role}/status", body))
+            started: Object = {
+                "status": {"phase": "Running", "containerStatuses": [running], "conditions": [condition]}
+            }
+            states.append(Request("PATCH", f"{_CORE}/{where}/pods/{cluster}-{role}/status", started))
         ready_address: list[Object] = [{"addresses": ["10.0.0.7"], "conditions": {"ready": True}}]
         made.append(_post("discovery.k8s.io/v1", "EndpointSlice", f"{_SLICES}/{where}/endpointslices", f"{serving}-x",
                           origin | {"kubernetes.io/service-name": serving},
@@ -157,7 +159,7 @@ def play_kuberay(bench: Bench) -> None:
         states.append(Request("PATCH", f"{_RAY}/{where}/rayservices/{name}/status", {"status": status}))
         head = [{"type": "HeadPodReady", "status": "True", "reason": "HeadPodRunningAndReady", "message": "",
                  "lastTransitionTime": _BEGUN}]  # fmt: skip
-        body = {"status": {"head": {"serviceName": f"{cluster}-head-svc"}, "conditions": head}}
+        body: Object = {"status": {"head": {"serviceName": f"{cluster}-head-svc"}, "conditions": head}}
         states.append(Request("PATCH", f"{_RAY}/{where}/rayclusters/{cluster}/status", body))
     send_all(bench.target, made)
     send_all(bench.target, states)

@@ -48,6 +48,8 @@ def _with_pod_templates(manifest: dict[str, Any], pods: Pods) -> dict[str, Any]:
     if manifest["kind"] != RAY_CLUSTER and manifest["kind"] not in CLUSTER_FIELDS:
         return manifest
     cluster = dict(cluster_spec(manifest))
+    if "headGroupSpec" not in cluster:  # a RayJob that runs on a RayCluster of others
+        return manifest
     cluster["headGroupSpec"] = _merged(cluster["headGroupSpec"], pods.head, "head")
     cluster["workerGroupSpecs"] = [_merged(group, pods.worker, "worker") for group in cluster["workerGroupSpecs"]]
     return go_text(with_cluster_spec(manifest, cluster))
