@@ -82,7 +82,7 @@ def propose(
 def _compared(
     ref: ServiceRef, declared: Declared, made: Rendering, mine: Sequence[Object], figures: Mapping[str, Any]
 ) -> Proposal:
-    """The proposal to apply what was rendered, with what that does to the service."""
+    """The proposal to apply what was rendered, with its effect on the running service, if there is one."""
     manifests = tuple(made.manifests)
     if ref.item is None:
         return Proposal(declared.digest, manifests, figures)
