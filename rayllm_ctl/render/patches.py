@@ -72,6 +72,8 @@ def _apply(manifest: dict[str, Any], patch: Any, at: Path) -> dict[str, Any]:
     for path in _IDENTITY:
         if _value(changed, path) != _value(manifest, path):
             raise _failed(Problem(at, f"{'.'.join(map(str, path))} of {_shown(manifest)} cannot be changed"))
+    if not isinstance(_value(changed, ("metadata", "annotations")) or {}, Mapping):
+        raise _failed(Problem(at, f"metadata.annotations of {_shown(manifest)} must be an object"))
     return go_text(changed)
 
 
