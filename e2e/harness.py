@@ -41,6 +41,9 @@ LLAMA = (
 """Deploys a model of four GPUs per replica, which simulated nodes take to Ready within seconds."""
 
 
+_AS_STORED = ("-o", "json", "--show-managed-fields")
+
+
 def rig(*args: str) -> subprocess.CompletedProcess[str]:
     """`python -m e2e.cluster`; its progress goes to our standard error."""
     return subprocess.run([sys.executable, "-m", "e2e.cluster", *args], stdout=subprocess.PIPE, text=True, check=False)
@@ -158,12 +161,12 @@ class Bench:
 
     def get(self, kind: str, name: str) -> Object:
         """One object of the namespace."""
-        found: Object = json.loads(self.kubectl("get", kind, name, "-n", self.namespace, "-o", "json"))
+        found: Object = json.loads(self.kubectl("get", kind, name, "-n", self.namespace, *_AS_STORED))
         return found
 
     def items(self, kind: str, selector: str = "") -> list[Object]:
         """Objects of the namespace, with a label selector."""
-        args = ["get", kind, "-n", self.namespace, "-o", "json"] + (["-l", selector] if selector else [])
+        args = ["get", kind, "-n", self.namespace, *_AS_STORED] + (["-l", selector] if selector else [])
         items: list[Object] = json.loads(self.kubectl(*args))["items"]
         return items
 

@@ -200,7 +200,8 @@ def _reconciling(facts: Facts, decision: Decision, stalled: bool) -> StatusCondi
     if stalled:
         return make_condition("Reconciling", False, "Stalled")
     health = facts.health
-    moving = decision.phase in ("applying", "surging") or (health is not None and health.state is State.PROGRESSING)
+    starting = health is not None and health.state is State.PROGRESSING and not _serves(health)
+    moving = decision.phase in ("applying", "surging") or starting
     if not moving:
         return make_condition("Reconciling", False, "AsExpected")
     return make_condition("Reconciling", True, _PHASES[decision.phase] if health is None else _why(health)[0])
