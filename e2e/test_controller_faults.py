@@ -7,7 +7,6 @@ import json
 import re
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +16,12 @@ import pytest
 from e2e.controllers import CHART, CRDS, Declared, tiny_spec
 from e2e.counting import Counting, counting
 from e2e.harness import Bench, Object, Target
+from e2e.running_controller import WRITE, Running, is_write
 from e2e.simulated import schedule_on_simulated_nodes
 
 pytestmark = [pytest.mark.xdist_group("controller"), pytest.mark.slow]
 
 _WATCH = re.compile(r"[?&]watch=")
-_WRITE = re.compile(r"(POST|PUT|PATCH|DELETE) ")
-_ASKS = re.compile(r"dryRun=|selfsubject|/proxy/|/leases")
 _MOST = 120
 """Requests after which a controller that begins anew each time has long done its work."""
 
@@ -39,41 +37,6 @@ def place(simulated_nodes: Target, shared: Bench) -> Iterator[Bench]:
     shared.kubectl("wait", "--for=condition=Established", *(f"crd/{name}" for name in CRDS), "--timeout=60s")
     yield shared
     shared.kubectl("delete", "crd", *CRDS, "--timeout=100s")
-
-
-class Running:
-    """A controller of the command line, without a Lease: a proxy is between it and the API server."""
-
-    def __init__(self, bench: Bench, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}"
-        self.process = bench.start(
-            "controller", "-n", bench.namespace, "--no-leader-election", "--listen", f"127.0.0.1:{port}"
-        )
-        assert self.process.stderr is not None
-        self._said: list[str] = []
-        # A full pipe would stop it.
-        self._reader = threading.Thread(target=self._said.extend, args=(self.process.stderr,), daemon=True)
-        self._reader.start()
-
-    @property
-    def said(self) -> str:
-        """The end of its log."""
-        return "".join(self._said[-40:])
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait(10)
-        assert "Traceback" not in "".join(self._said), self.said
-
-    def reconciled(self) -> float:
-        """How many reconciliations have ended; -1 where it does not answer yet."""
-        try:
-            with urllib.request.urlopen(f"{self._url}/metrics", timeout=10) as answer:
-                text = answer.read().decode()
-        except OSError:
-            return -1
-        found = re.findall(r"^rayllm_controller_reconcile_total\{.*\} (\S+)$", text, re.MULTILINE)
-        return sum(map(float, found))
 
 
 def changes(service: Declared, spec: Object) -> dict[str, Callable[[], object]]:
@@ -148,8 +111,8 @@ def test_a_controller_that_is_killed_at_each_request_ends_where_another_does(
         change()
         with counting(place, tmp_path) as (bench, proxy):
             killed = killed_at_each(bench, proxy, when, service)
-        print(f"{name}, killed {when}: {len(killed)} times, at {sum(bool(_WRITE.match(one)) for one in killed)} writes")
-        assert any(_WRITE.match(one) for one in killed), killed
+        print(f"{name}, killed {when}: {len(killed)} times, at {sum(bool(WRITE.match(one)) for one in killed)} writes")
+        assert any(WRITE.match(one) for one in killed), killed
     assert state(service) == expected
     cleared(service)
 
@@ -225,7 +188,7 @@ def test_each_request_is_answered_with_an_error_once(
             seen.clear()
             change()
             service.settled(timeout=400)
-            assert any(_WRITE.match(one) for one in seen), seen
+            assert any(WRITE.match(one) for one in seen), seen
     assert state(service) == expected
     cleared(service)
 
@@ -234,7 +197,7 @@ def test_each_write_is_held_up_for_30_seconds_once(
     place: Bench, spec: Object, expected: dict[str, Object], tmp_path: Path
 ) -> None:
     def stall(request: str, _seen: set[str]) -> tuple[int, Object] | None:
-        if _WRITE.match(request):
+        if WRITE.match(request):
             threading.Event().wait(30)
         return None
 
@@ -309,7 +272,3 @@ def test_two_controllers_at_once_write_nothing_when_nothing_changes(
     assert written == []
     assert state(service) == expected
     cleared(service)
-
-
-def is_write(request: str) -> bool:
-    return bool(_WRITE.match(request)) and not _ASKS.search(request)

@@ -48,6 +48,8 @@ def _with_pod_templates(manifest: dict[str, Any], pods: Pods) -> dict[str, Any]:
     if manifest["kind"] != RAY_CLUSTER and manifest["kind"] not in CLUSTER_FIELDS:
         return manifest
     cluster = dict(cluster_spec(manifest))
+    if "headGroupSpec" not in cluster:  # a RayJob that runs on a RayCluster of others
+        return manifest
     cluster["headGroupSpec"] = _merged(cluster["headGroupSpec"], pods.head, "head")
     cluster["workerGroupSpecs"] = [_merged(group, pods.worker, "worker") for group in cluster["workerGroupSpecs"]]
     return go_text(with_cluster_spec(manifest, cluster))
@@ -70,6 +72,8 @@ def _apply(manifest: dict[str, Any], patch: Any, at: Path) -> dict[str, Any]:
     for path in _IDENTITY:
         if _value(changed, path) != _value(manifest, path):
             raise _failed(Problem(at, f"{'.'.join(map(str, path))} of {_shown(manifest)} cannot be changed"))
+    if not isinstance(_value(changed, ("metadata", "annotations")) or {}, Mapping):
+        raise _failed(Problem(at, f"metadata.annotations of {_shown(manifest)} must be an object"))
     return go_text(changed)
 
 

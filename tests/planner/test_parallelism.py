@@ -102,6 +102,12 @@ def test_nearest_sizes_are_on_both_sides() -> None:
     assert valid_tensor_sizes(dense(), T4, NOW) == (1,)
 
 
+def test_sizes_that_no_model_can_have_are_not_counted_up_to() -> None:
+    found = nearest_tensor_sizes(dense(), H100, 2**60, NOW, across_nodes=True)
+    assert found == nearest_tensor_sizes(dense(), H100, 2000, NOW, across_nodes=True)
+    assert len(found) == 1
+
+
 def test_layouts_fill_one_node_before_they_take_a_second() -> None:
     assert node_layouts(H100, None, None) == [(1, 1), (2, 1), (4, 1), (8, 1)]
     assert node_layouts(H100, 3, None) == [(3, 1)]

@@ -88,3 +88,15 @@ def test_the_code_of_services_is_without_the_driver(monkeypatch: pytest.MonkeyPa
     others = [name for name in servingcode.batch_files() if not name.startswith("rayllm_ctl/serving/batch/")]
     assert others == ["rayllm_ctl/__init__.py", "rayllm_ctl/serving/__init__.py"]
     assert {servingcode.batch_files()[name] for name in others} == {""}
+
+
+def test_a_job_on_a_raycluster_of_others_can_be_patched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = yaml.safe_load((Path(__file__).parent / "batchspecs" / "on-a-cluster.yaml").read_text(encoding="utf-8"))
+    document["spec"]["patches"] = [
+        {"target": {"kind": "RayJob"}, "patch": {"metadata": {"labels": {"team": "search"}}}}
+    ]
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    *_, job = rendered(file, capsys)[0]
+    assert job["metadata"]["labels"]["team"] == "search"
+    assert "rayClusterSpec" not in job["spec"]

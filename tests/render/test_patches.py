@@ -69,6 +69,12 @@ def test_later_patches_see_what_earlier_ones_did() -> None:
         ),
         (
             PatchTarget(kind="Service"),
+            {"metadata": {"annotations": 128}},
+            "spec.patches[0].patch: metadata.annotations of Service qwen must be an object",
+            (),
+        ),
+        (
+            PatchTarget(kind="Service"),
             {"metadata": {"name": "other"}},
             "spec.patches[0].patch: metadata.name of Service qwen cannot be changed",
             (),

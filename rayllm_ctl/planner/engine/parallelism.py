@@ -95,11 +95,15 @@ def valid_tensor_sizes(facts: ModelFacts, gpu: GPU, division: Division) -> tuple
     return tuple(n for n in range(1, gpu.max_per_node + 1) if sharding_problem(facts, n, division) is None)
 
 
+_LARGEST_TENSOR = 1024
+"""Up to which sizes are looked for: more than the attention heads of any model, which they divide."""
+
+
 def nearest_tensor_sizes(
     facts: ModelFacts, gpu: GPU, wanted: int, division: Division, *, across_nodes: bool = False
 ) -> tuple[int, ...]:
     """The valid sizes next to `wanted`: the largest below and the smallest above, where there are such."""
-    most = max(gpu.max_per_node, 2 * wanted) if across_nodes else gpu.max_per_node
+    most = max(gpu.max_per_node, min(2 * wanted, _LARGEST_TENSOR)) if across_nodes else gpu.max_per_node
     valid = [n for n in range(1, most + 1) if sharding_problem(facts, n, division) is None]
     below = [n for n in valid if n < wanted]
     above = [n for n in valid if n > wanted]
