@@ -33,6 +33,9 @@ FINISH_SECONDS = 15.0
 BEGIN_SECONDS = 0.2
 """How often a process looks whether it can begin: whether it holds the Lease, and everything was listed."""
 
+SIGNAL_SECONDS = 1.0
+"""How often the main thread looks for a signal. One that arrives right before it begins to wait does not wake it up."""
+
 REACH_SECONDS = 2.0
 """Between two tries to reach the API server at first."""
 
@@ -115,7 +118,7 @@ class Process:
                 self._workers.start(self._reconciler)
                 LOG.info("reconciles with %d workers", self._options.workers)
             try:
-                end = self.ending.get(timeout=None if begun else BEGIN_SECONDS)
+                end = self.ending.get(timeout=SIGNAL_SECONDS if begun else BEGIN_SECONDS)
             except Empty:
                 continue
             if isinstance(end, Exception):
