@@ -60,6 +60,9 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "In the cluster": {
         "controller": "Keep services as their LLMService objects say.",
+        "adopt": "Hand a service over to the controller.",
+        "release": "Take a service back from the controller.",
+        "rerender": "Have the controller render a service again.",
     },
     "Reference": {
         "models": "List the known models, or show one.",
@@ -76,7 +79,21 @@ COMMANDS: dict[str, dict[str, str]] = {
 TOPICS: dict[str, tuple[str, ...]] = {
     "plan": ("init", "plan", "models", "gpus", "image", "explain"),
     "render": ("render",),
-    "rollout": ("deploy", "apply", "diff", "scale", "restart", "suspend", "resume", "history", "rollback", "delete"),
+    "rollout": (
+        "deploy",
+        "apply",
+        "diff",
+        "scale",
+        "restart",
+        "suspend",
+        "resume",
+        "history",
+        "rollback",
+        "delete",
+        "adopt",
+        "release",
+        "rerender",
+    ),
     "observe": ("status", "watch", "top", "wait", "events", "logs", "bundle"),
     "access": ("chat", "endpoint", "port-forward", "keys", "serve-config", "dashboard"),
     "batch": ("batch",),

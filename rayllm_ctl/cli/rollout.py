@@ -25,7 +25,7 @@ def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
                 display.handle(event)
                 if isinstance(event, Applied) and runs_a_service(event):
                     started = event
-                elif isinstance(event, Ready):
+                elif isinstance(event, Ready) and rendered.manifests:
                     for line in how_to_use(rendered.manifests, event):
                         display.handle(Noted(line))
     except KeyboardInterrupt:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rayllm_ctl.kinds import WORKLOADS
-from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.observed.health import Object
 
@@ -17,13 +15,6 @@ ChildKey = tuple[str, str]
 def child_key(item: Object) -> ChildKey:
     """Kind and name of an object."""
     return str(item["kind"]), str(item["metadata"]["name"])
-
-
-def without_pods(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest that runs a service, so that KubeRay deletes all its pods; any other manifest as it is."""
-    if manifest["kind"] not in WORKLOADS:
-        return dict(manifest)
-    return with_cluster_spec(manifest, {**cluster_spec(manifest), "suspend": True})
 
 
 def to_apply(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from rayllm_ctl.controller.children import ChildKey, child_key, surplus, to_apply
 from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.kuberay import is_suspended
 from rayllm_ctl.model.kube.owned import is_owned_by
 from rayllm_ctl.model.observed.health import Health, Object, State
 
@@ -130,7 +131,7 @@ def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
     again = LATER_SECONDS if later else facts.look_again
     if facts.committed is None or not facts.committed.digest:
         return Decision(phase, again=again)
-    return Decision(phase, apply=to_apply(facts.committed.children, facts.stored, facts.seen), again=again)
+    return Decision(phase, apply=_outdated(facts, facts.committed.children), again=again)
 
 
 def _applied(
@@ -147,7 +148,26 @@ def _applied(
     if commit:
         return Decision("applying", commit=True, apply=children, finish=True, again=STARTING_SECONDS)
     mine = {key: item for key, item in facts.stored.items() if is_owned_by(item, facts.declared.item)}
-    missing = to_apply(children, facts.stored, facts.seen) if done else children
+    missing = _outdated(facts, children) if done else children
     gone = tuple(surplus(children, mine, kept))
     phase: Phase = "applying" if missing else "applied"
     return Decision(phase, apply=missing, delete=gone, finish=not done, again=facts.look_again)
+
+
+def _outdated(facts: Facts, children: tuple[ChildKey, ...]) -> tuple[ChildKey, ...]:
+    """The children to apply again; also the one to be suspended or resumed, which is not part of its revision."""
+    found = to_apply(children, facts.stored, facts.seen)
+    if facts.workload is None or not _suspends_otherwise(facts.declared, facts.workload):
+        return found
+    return tuple(key for key in children if key in found or key == child_key(facts.workload))
+
+
+def _suspends_otherwise(declared: Declared, workload: Object) -> bool:
+    """Whether a service is to be suspended, or resumed. What another client has suspended is resumed once at most."""
+    if is_suspended(workload) is declared.suspended:
+        return False
+    status = declared.item.get("status") or {}
+    applied = any(
+        one.get("type") == "Applied" and one.get("status") == "True" for one in status.get("conditions") or ()
+    )
+    return declared.suspended or not applied or status.get("observedGeneration") != declared.generation

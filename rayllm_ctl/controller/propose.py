@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.cluster.api.errors import ApiError
 from rayllm_ctl.cluster.api.permissions import Permissions
 from rayllm_ctl.cluster.apply.inventory import Inventory
-from rayllm_ctl.controller.children import without_pods
 from rayllm_ctl.controller.decide import ApplyWay, Proposal
 from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.errors import ClusterError, ConflictError, FieldConflictError, RiskyPlanError, UserError
@@ -28,6 +27,7 @@ from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.service import rendering_of
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live, planned_start_seconds
+from rayllm_ctl.workflows.rollout.manifests import without_pods
 from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, stops
 from rayllm_ctl.workflows.rollout.prerequisites import fit
 from rayllm_ctl.workflows.rollout.shipped_code import restored

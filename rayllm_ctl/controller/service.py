@@ -14,7 +14,7 @@ from rayllm_ctl.cluster.apply.revisions import add_revision, annotate_revision
 from rayllm_ctl.cluster.apply.revisions import revisions as list_revisions
 from rayllm_ctl.cluster.apply.serve_service import propagate_service
 from rayllm_ctl.controller.caches import REVISION_KIND, Caches
-from rayllm_ctl.controller.children import ChildKey, child_key, last_change_of_others, without_pods
+from rayllm_ctl.controller.children import ChildKey, child_key, last_change_of_others
 from rayllm_ctl.controller.decide import STARTING_SECONDS, Committed, Decision, Facts, Proposal, next_step
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
 from rayllm_ctl.controller.observe import Observer
@@ -33,7 +33,7 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.llmservice.spec import revision_annotations
-from rayllm_ctl.workflows.rollout.manifests import KEPT
+from rayllm_ctl.workflows.rollout.manifests import KEPT, without_pods
 from rayllm_ctl.workflows.rollout.secrets import make_password
 from rayllm_ctl.workflows.rollout.shipped_code import restored
 

@@ -17,6 +17,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.owned import declared_by
 from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.workload import Activity, Right, Rights, WorkloadKind
 
@@ -75,16 +76,23 @@ def read_service_ref(
     )
 
 
-def read_live_service_ref(cluster: Cluster, name: str, namespace: str, *activities: Activity) -> ServiceRef:
+def read_live_service_ref(
+    cluster: Cluster, name: str, namespace: str, *activities: Activity, declared: Rights | None = None
+) -> ServiceRef:
     """The service `name` for a command that changes its object and applies no other: neither the namespace is read nor,
     for a RayCluster, the operator.
 
-    activities: what the command does. Raises NotFoundError, with the nearest name, if there is no such service, and
-    ClusterError if the user lacks a right that is needed.
+    activities: what the command does. declared: the rights that it needs in place of those of its activities where an
+    LLMService declares the service; None: the same.
+
+    Raises NotFoundError, with the nearest name, if there is no such service, and ClusterError if the user lacks a right
+    that is needed.
     """
     kind, item = require_service(cluster, name, namespace, RAY_SERVICE.rights_for(activities[0]))
     service = ServiceRef(cluster, kind, name, namespace, item, Permissions(cluster, namespace))
     needed = kind.rights_for(*activities).needed
+    if declared is not None and declared_by(item) is not None:
+        needed = declared.needed
     if kind.is_cluster:
         service.require_rights(needed)
         return service

@@ -23,6 +23,7 @@ _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>v[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>.+))?"
 )
+_KINDS = {kind.name: kind for kind in KINDS.values()}
 _RESOURCES: dict[tuple[str, str], Kind] = {(kind.group, kind.plural): kind for kind in KINDS.values()}
 
 Key = tuple[str, str, str]
@@ -300,7 +301,22 @@ class FakeAPI:
             )
         else:
             self.remove(*(key[0], key[2], key[1]))
+            self._collect(item["metadata"]["uid"], orphan=request.json().get("propagationPolicy") == "Orphan")
         return 200, {"kind": "Status", "status": "Success"}
+
+    def _collect(self, owner: str, *, orphan: bool) -> None:
+        """What the garbage collector does with the children of an LLMService that is gone; it never takes others."""
+        for (kind, namespace, name), item in list(self._objects.items()):
+            references = item["metadata"].get("ownerReferences") or []
+            left = [one for one in references if one["uid"] != owner]
+            if left == references:
+                continue
+            if not orphan:
+                self.remove(kind, name, namespace)
+                continue
+            metadata = {key: part for key, part in item["metadata"].items() if key != "ownerReferences"}
+            metadata |= {"ownerReferences": left} if left else {}
+            self._store((kind, namespace, name), _KINDS[kind], {**item, "metadata": metadata})
 
     def _list(self, request: Request, kind: Kind, namespace: str | None) -> Answer:
         items = [i for i in self._of(kind, namespace) if selected(i, request.query)]
@@ -354,18 +370,20 @@ class FakeAPI:
             return status(409, "the object has been modified", "Conflict", name=key[2], kind=kind.plural)
         owners |= dict.fromkeys(wanted, manager)
         fields = field_set({key: part for key, part in request.json().items() if key not in ("apiVersion", "kind")})
-        fields["f:metadata"].pop("f:resourceVersion", None)
+        for part in ("resourceVersion", "name", "namespace", "uid"):
+            fields["f:metadata"].pop(f"f:{part}", None)
         entries = (old or {"metadata": {}})["metadata"].get("managedFields", ())
         before = {one["manager"]: one.get("fieldsV1", {}) for one in entries}
-        had = before.pop(manager, {})
-        merged = merge(without_given_up(old or {}, had, fields, list(before.values())), request.json())
+        given = before.pop(manager, {"f:metadata": {}})
+        merged = merge(without_given_up(old or {}, given, fields, list(before.values())), request.json())
         if request.query.get("dryRun") == "All":
-            return (200 if old else 201), complete(merged, old, self._version)
+            return (200 if old else 201), _numbered(complete(merged, old, self._version), old)
         self._owners[key] = owners
-        if old is not None and merged == old:
+        if old is not None and merged == old and fields == given:
             return 200, old
         managed = [entry for entry in entries if entry["manager"] != manager]
-        managed.append({"manager": manager, "operation": "Apply", "fieldsV1": fields})
+        if fields != {"f:metadata": {}}:
+            managed.append({"manager": manager, "operation": "Apply", "fieldsV1": fields})
         merged = {**merged, "metadata": {**merged["metadata"], "managedFields": managed}}
         stored = self._store(key, kind, merged)
         self.applied(stored)
@@ -399,10 +417,7 @@ class FakeAPI:
         stored = complete(item, old, self._version)
         if kind.namespaced:
             stored["metadata"]["namespace"] = key[1]
-        if old is None or old.get("spec") != stored.get("spec"):
-            stored["metadata"]["generation"] = (old or {"metadata": {}})["metadata"].get("generation", 0) + 1
-        elif "generation" in old["metadata"]:
-            stored["metadata"]["generation"] = old["metadata"]["generation"]
+        _numbered(stored, old)
         self._objects[key] = stored
         self._tell("MODIFIED" if old else "ADDED", kind.name, stored)
         return stored
@@ -417,6 +432,15 @@ class FakeAPI:
         for (name, where, _), item in sorted(self._objects.items()):
             if name == kind.name and namespace in (None, where):
                 yield item
+
+
+def _numbered(stored: dict[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
+    """An object with its generation, which another spec raises."""
+    if old is None or old.get("spec") != stored.get("spec"):
+        stored["metadata"]["generation"] = (old or {"metadata": {}})["metadata"].get("generation", 0) + 1
+    elif "generation" in old["metadata"]:
+        stored["metadata"]["generation"] = old["metadata"]["generation"]
+    return stored
 
 
 def _grant(request: Request, match: re.Match[str]) -> Grant:

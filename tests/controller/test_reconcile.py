@@ -196,6 +196,22 @@ def test_what_is_no_longer_rendered_is_deleted(controlled: Controlled) -> None:
     assert controlled.api.names("PodDisruptionBudget") == []
 
 
+def test_suspending_applies_no_new_revision(controlled: Controlled) -> None:
+    _ready(controlled)
+    controlled.put(suspend=True)
+    controlled.step()
+    assert controlled.api.stored("RayService", "tiny")["spec"]["rayClusterConfig"]["suspend"] is True
+    assert [one for one in controlled.writes() if "/status" not in one] == [
+        "PATCH /apis/ray.io/v1/namespaces/llm/rayservices/tiny"
+    ]
+    controlled.step()
+    assert [one for one in controlled.writes() if "/status" not in one] == []
+    controlled.put()
+    controlled.step()
+    assert "suspend" not in controlled.api.stored("RayService", "tiny")["spec"]["rayClusterConfig"]
+    assert controlled.api.names("ControllerRevision") == ["tiny-1"]
+
+
 def test_a_change_of_another_client_is_answered_once(controlled: Controlled) -> None:
     _ready(controlled)
     child = controlled.api.stored("RayService", "tiny")

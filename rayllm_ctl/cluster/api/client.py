@@ -133,15 +133,17 @@ class Cluster:
         *,
         uid: str,
         background: bool = False,
+        orphan: bool = False,
         grace_seconds: int | None = None,
     ) -> None:
         """Delete the object with this `uid` after its dependents; `background`: before them.
 
+        orphan: its dependents stay, without an owner.
         grace_seconds: of a pod, even one that is terminating already; None: from its spec.
         NotFoundError if it is gone already; ApiError with status 409 if another object has the name now.
         """
         what = kind(kind_name)
-        policy = "Background" if background else "Foreground"
+        policy = "Orphan" if orphan else "Background" if background else "Foreground"
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds

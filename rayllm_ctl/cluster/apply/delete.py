@@ -77,6 +77,32 @@ def delete_service(
         yield from left.wait(entries, deadline, timeout)
 
 
+def delete_declared(
+    cluster: Cluster, kind: WorkloadKind, owner: Mapping[str, Any] | None, name: str, namespace: str,
+    *, wait: bool, timeout: float, known: dict[str, Any] | None,
+) -> Iterator[Applied | Noted]:  # fmt: skip
+    """Delete the LLMService `owner` of a service, with which Kubernetes deletes the objects that belong to it, and its
+    history; with `wait`, wait until its pods are gone.
+
+    owner: None: it has been deleted before. known: the object that runs the service; None: there is none. timeout:
+    seconds. Raises WaitTimeoutError that names what is left and why.
+    """
+    deadline = time.monotonic() + timeout
+    left = _ServiceLeftovers(cluster, kind, name, namespace)
+    if known is not None:
+        left.service(known)
+    history, unread = _history(cluster, name, namespace)
+    if unread:
+        yield Noted(f"not permitted to {unread}: the history of {name} is not deleted")
+    doomed = [entry(owner)] if owner is not None else []
+    for applied in delete_all(cluster, doomed, background=True):
+        if not wait:
+            yield applied
+    yield from delete_revisions(cluster, name, namespace, history)
+    if wait:
+        yield from left.wait([*doomed, *(entry(item) for item in [known] if item is not None)], deadline, timeout)
+
+
 def _history(cluster: Cluster, name: str, namespace: str) -> tuple[list[Revision], str]:
     """The revisions of a service, and the missing right to read them, if any."""
     try:

@@ -15,6 +15,7 @@ from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.api_kinds import applied_kinds, kind
 from rayllm_ctl.model.kube.labels import BATCH, INSTANCE, MANAGED_BY, MANAGER
+from rayllm_ctl.model.kube.owned import declared_by
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,16 @@ class Inventory:
 
 
 def inventory(
-    cluster: Cluster, name: str, namespace: str, without: Collection[str] = (), *, only: Collection[str] | None = None
-) -> Inventory:
+    cluster: Cluster, name: str, namespace: str, without: Collection[str] = (), *, only: Collection[str] | None = None,
+    owner: str = "",
+) -> Inventory:  # fmt: skip
     """The objects applied for service `name`, but not for a batch job of that name. without, only: kinds to exclude or
-    include.
+    include. owner: the uid of the LLMService that declares the service, whose children count then.
     """
     kinds = [
         kind_name for kind_name in applied_kinds() if (only is None or kind_name in only) and kind_name not in without
     ]
-    return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}", kinds)
+    return _listed(cluster, namespace, f"{MANAGED_BY}={MANAGER},{INSTANCE}={name},!{BATCH}", kinds, owner)
 
 
 def job_inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
@@ -65,7 +67,7 @@ def job_inventory(cluster: Cluster, name: str, namespace: str) -> Inventory:
     return _listed(cluster, namespace, f"{BATCH}={name}", applied_kinds())
 
 
-def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str]) -> Inventory:
+def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str], owner: str = "") -> Inventory:
     def read(kind_name: str) -> list[dict[str, Any]] | None:
         try:
             return cluster.list(kind_name, namespace, label_selector=selector)
@@ -76,7 +78,9 @@ def _listed(cluster: Cluster, namespace: str, selector: str, kinds: Sequence[str
 
     with Tasks() as tasks:
         lists = tasks.map(read, kinds)
-    objects = [item for items in lists for item in items or () if applied_by_us(item)]
+    objects = [
+        item for items in lists for item in items or () if (is_child_of(item, owner) if owner else applied_by_us(item))
+    ]
     return Inventory(objects, tuple(kind_name for kind_name, items in zip(kinds, lists, strict=True) if items is None))
 
 
@@ -84,6 +88,11 @@ def entry(item: Mapping[str, Any]) -> Entry:
     """The inventory entry of an object."""
     metadata = item["metadata"]
     return Entry(item["kind"], metadata["name"], metadata["namespace"], metadata["uid"])
+
+
+def is_child_of(item: Mapping[str, Any], owner: str) -> bool:
+    """Whether the LLMService of a uid declares this object."""
+    return (declared_by(item) or {}).get("uid") == owner
 
 
 def applied_by_us(item: Mapping[str, Any]) -> bool:

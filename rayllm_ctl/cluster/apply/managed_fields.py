@@ -40,6 +40,14 @@ def was_applied(item: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
     return _covers(applied_manifest(item), manifest) and all(_lists(manifest, fields) for fields in _sets(item))
 
 
+def is_applied_by(item: Mapping[str, Any], manager: str) -> bool:
+    """Whether a field manager has applied fields of `item` that it has not given up."""
+    return any(
+        record.get("manager") == manager and record.get("operation") == "Apply" and not record.get("subresource")
+        for record in item["metadata"].get("managedFields") or ()
+    )
+
+
 def managers(item: Mapping[str, Any], *path: str) -> list[str]:
     """The other managers of the field of an object at `path`."""
     names = set()

@@ -14,6 +14,7 @@ from rayllm_ctl.cluster.preflight.versions import operators, version_of
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.events import Checked
+from rayllm_ctl.model.kube.owned import declared_by
 from rayllm_ctl.model.workload import Right, Rights
 
 GET_NAMESPACE = Right("get", "Namespace")
@@ -53,7 +54,8 @@ def preflight(
 ) -> Preflight:
     """Check that an object of one of KubeRay's kinds can be applied. existing: that object, if it has been read.
 
-    Raises UserError without KubeRay, the namespace, or one of the rights `needed`.
+    Raises UserError without KubeRay, the namespace, or one of the rights `needed`. What an LLMService declares is
+    applied by its controller, with rights of its own.
     """
     permissions = Permissions(cluster, namespace)
     with Tasks() as tasks:
@@ -67,7 +69,7 @@ def preflight(
         except ForbiddenError as error:
             unread = error
         place = own.result()
-        if fatal := lacking.result():
+        if (fatal := lacking.result()) and declared_by(existing) is None:
             raise not_permitted(cluster, namespace, fatal)
         if unread is not None:
             raise unread

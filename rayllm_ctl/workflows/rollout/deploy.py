@@ -14,12 +14,14 @@ from rayllm_ctl.cluster.apply.prune import leftovers, prune, rights_to_delete
 from rayllm_ctl.cluster.apply.serve_service import SERVE_SERVICE_RIGHTS as SERVE_SERVICE
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
 from rayllm_ctl.cluster.snapshot.exposure import exposure_rights
+from rayllm_ctl.errors import FieldConflictError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
 from rayllm_ctl.model.events import Applied, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import RESTARTER
+from rayllm_ctl.model.kube.owned import DECLARING, declared_by
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.observed.changes import Diff, Way
 from rayllm_ctl.model.plan.deployment import Deployment
@@ -32,6 +34,8 @@ from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFil
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.apply import propagate_and_wait
 from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
+from rayllm_ctl.workflows.rollout.llmservice.change import change_declared, deploy_change, reject_flags, without_force
+from rayllm_ctl.workflows.rollout.llmservice.declaration import read_declaration
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.rollout.prerequisites import check_prerequisites, fit, read_for_apply
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
@@ -57,7 +61,8 @@ class DeployOptions:
     annotations: added to every applied object. record: keep a revision; change: its text. unchanged: by kind, the
     metadata.generation that an object must still have. service, applied, revisions, diff: the service, its inventory,
     its history and the changes, if already known.
-    recorded: kind and name of the objects that may be deleted where they are not rendered; None: all.
+    recorded: kind and name of the objects that may be deleted where they are not rendered; None: all. fallback: the
+    caller rolls back what fails.
     """
 
     dry_run: Literal["none", "client", "server"] = "none"
@@ -77,6 +82,7 @@ class DeployOptions:
     revisions: Sequence[Revision] | None = None
     diff: Diff | None = None
     recorded: Collection[tuple[str, str]] | None = None
+    fallback: bool = False
 
 
 def deploy(
@@ -105,16 +111,16 @@ def deploy(
             yield from _said(one)
         return
     cluster = connect()
-    for one in rendered:
+    for source, one in zip(services, rendered, strict=True):
         yield from _said(one)
-        yield from _roll_out(cluster, one, options, stop)
+        yield from _roll_out(cluster, source, one, options, stop)
         if stop is not None and stop.is_set():
             return
 
 
 def runs_a_service(event: Applied) -> bool:
-    """Whether the applied object runs a service, as opposed to those next to it."""
-    return event.kind in WORKLOADS
+    """Whether the applied object runs or declares a service, as opposed to those next to it."""
+    return event.kind in WORKLOADS or event.kind == DECLARING
 
 
 def _said(one: Rendering) -> Iterator[Event | Rendered]:
@@ -127,11 +133,17 @@ def _said(one: Rendering) -> Iterator[Event | Rendered]:
     yield Rendered(tuple(dict(item) for item in one.manifests))
 
 
-def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: Stop | None) -> Iterator[Event]:
+def _roll_out(
+    cluster: Cluster, source: LLMService | ServeFile | Rendering, one: Rendering, options: DeployOptions,
+    stop: Stop | None,
+) -> Iterator[Event]:  # fmt: skip
     namespace = one.namespace or cluster.namespace
     rights = _rights(one, namespace, options)
     require_other_kinds(cluster, one.manifests)
     service = yield from read_for_apply(cluster, one, namespace, rights, options.service)
+    if declared_by(service.item) is not None:
+        yield from _change_declaration(service, source, options, stop)
+        return
     yield from check_prerequisites(service, one, rights)
     one = yield from fit(service, one)
     if (planned := _planned(one)) is not None:
@@ -157,6 +169,32 @@ def _roll_out(cluster: Cluster, one: Rendering, options: DeployOptions, stop: St
         for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
             pass  # followed by the change itself, which is shown
     yield from apply_steps(service, one, surplus, upgrade, limit, options, stop)
+
+
+def _change_declaration(
+    service: ServiceRef, source: LLMService | ServeFile | Rendering, options: DeployOptions, stop: Stop | None
+) -> Iterator[Event]:
+    """Apply the spec to the LLMService that declares the service."""
+    declaration = read_declaration(service.cluster, service.kind, service.live)
+    render = options.render
+    flags = {
+        f"--upgrade {options.upgrade}": options.upgrade not in (None, "auto"),
+        "--force-conflicts": options.force_conflicts,
+        "--accept-risk": render.accept_risk,
+        "--template-dir": render.template_dir is not None,
+        "--model-config": render.facts.model_config is not None,
+        "--from-hub": render.facts.from_hub,
+        "--rollback-on-failure": options.fallback,
+        "--serve-config": not isinstance(source, LLMService),
+    }
+    reject_flags(declaration, flags)
+    assert isinstance(source, LLMService)
+    change = deploy_change(declaration, source)
+    change = change.written(dry_run=options.dry_run == "server", accept=options.accept_outage)
+    try:
+        yield from change_declared(change, wait=options.wait, timeout=options.timeout, stop=stop)
+    except FieldConflictError as error:
+        raise without_force(error) from error
 
 
 def find_surplus(service: ServiceRef, one: Rendering, applied: Inventory) -> Generator[Noted, None, list[Entry]]:

@@ -28,7 +28,8 @@ from rayllm_ctl.kinds.rayjob import KIND as JOB
 from rayllm_ctl.kinds.rayjob import explain_job
 from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER, answers
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
-from rayllm_ctl.model.kube.labels import MANAGER
+from rayllm_ctl.model.kube.labels import CONTROLLER, MANAGER
+from rayllm_ctl.model.kube.owned import declared_by
 from rayllm_ctl.model.observed.changes import Consequence, Diff, Explain, Explanation, ObjectDiff, Running, Unread
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.observed.serve_state import ServeState
@@ -36,7 +37,7 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
-from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed
+from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, as_declared, placed
 from rayllm_ctl.workflows.rollout.prerequisites import known_cluster
 from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
 
@@ -70,7 +71,12 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     namespace = made.namespace or cluster.namespace
     now, applied = current(cluster, made.manifests, namespace)
     made, why = made.for_cluster(known_cluster(now))
-    found = diff_live(now, made.manifests, applied, options, planned_start_seconds(made))
+    manifests: Sequence[Mapping[str, Any]] = made.manifests
+    if declared_by(now.item) is not None:
+        manifests = as_declared(now.live, manifests)
+        if options.field_manager == MANAGER:
+            options = replace(options, field_manager=CONTROLLER)
+    found = diff_live(now, manifests, applied, options, planned_start_seconds(made))
     return replace(found, notes=(*found.notes, f"token authentication: {why}")) if why else found
 
 
@@ -89,7 +95,8 @@ def current(cluster: Cluster, manifests: Sequence[Mapping[str, Any]], namespace:
     require_other_kinds(cluster, manifests)
     service = read_service_ref(cluster, kind, name, namespace, apply_rights(kind, manifests).needed)
     learn_other_kinds(cluster, [service.item] if service.item is not None else [])
-    return service, inventory(cluster, name, namespace, KEPT)
+    owner = (declared_by(service.item) or {}).get("uid", "")
+    return service, inventory(cluster, name, namespace, KEPT, owner=owner)
 
 
 def diff_live(

@@ -51,7 +51,7 @@ def deploy_or_roll_back(
     before: _Before | None = None
     created: set[tuple[str, str]] = set()
     try:
-        for event in deploy(services, options, once):
+        for event in deploy(services, replace(options, fallback=True), once):
             if isinstance(event, Rendered):
                 before = _before(connected[0], event)
             if isinstance(event, Applied) and event.action == "created":

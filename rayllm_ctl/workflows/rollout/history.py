@@ -12,10 +12,13 @@ from rayllm_ctl.cluster.lookup.services import not_found
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
+from rayllm_ctl.model.kube.owned import declared_by
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.observed.changes import Diff
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, current, diff_live
+from rayllm_ctl.workflows.rollout.llmservice.change import DeclaredChange, rollback_change
+from rayllm_ctl.workflows.rollout.llmservice.declaration import read_declaration
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.revisions import same_state
 from rayllm_ctl.workflows.rollout.shipped_code import restored
@@ -38,6 +41,14 @@ class Rollback:
     revisions: Sequence[Revision]
 
 
+@dataclass(frozen=True)
+class DeclaredRollback:
+    """The same for a service that an LLMService declares."""
+
+    revision: Revision
+    change: DeclaredChange
+
+
 def history(cluster: Cluster, name: str, namespace: str) -> list[Revision]:
     """The revisions of service `name`, the oldest first. Raises NotFoundError if there are none and no service."""
     with explained(cluster, namespace, RAY_SERVICE.rights_for("history")):
@@ -56,7 +67,7 @@ def revision(cluster: Cluster, name: str, namespace: str, number: int) -> Revisi
 
 def prepare_rollback(
     cluster: Cluster, name: str, namespace: str, to: int | None, *, force_conflicts: bool = False
-) -> Rollback:
+) -> Rollback | DeclaredRollback:
     """The revision `to` of a service, or the last one that differs from the current one, and its changes.
 
     Raises UserError if there is none, or the cluster is already in its state; otherwise as `diff` does.
@@ -68,6 +79,10 @@ def prepare_rollback(
             hint="rayllm-ctl deploy -f FILE    # with an earlier version of its file",
         )
     target = _before_last(known, name, namespace) if to is None else _numbered(known, name, namespace, to)
+    if any(one.spec is not None for one in known):
+        kind, item = find_service(cluster, name, namespace)
+        if item is not None and declared_by(item) is not None:
+            return DeclaredRollback(target, rollback_change(read_declaration(cluster, kind, item), target))
     manifests, notes = restored(cluster, target.manifests, namespace)
     service, found = current(cluster, manifests, namespace)
     applied, strays = split_recorded(found, recorded_names(known), namespace)

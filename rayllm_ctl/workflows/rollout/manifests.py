@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.kinds import WORKLOADS
+from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
+from rayllm_ctl.model.kube.kuberay import is_suspended
+from rayllm_ctl.model.kube.owned import declared_by
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 
 KEPT = frozenset({*WORKLOADS, "ConfigMap"})
@@ -24,6 +27,20 @@ def annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> di
         return dict(manifest)
     metadata = manifest["metadata"]
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
+
+
+def without_pods(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest that runs a service, so that KubeRay deletes all its pods; any other manifest as it is."""
+    if manifest["kind"] not in WORKLOADS:
+        return dict(manifest)
+    return with_cluster_spec(manifest, {**cluster_spec(manifest), "suspend": True})
+
+
+def as_declared(live: Mapping[str, Any], manifests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Manifests as the controller applies them for the LLMService that declares the object `live`."""
+    references = {"ownerReferences": [dict(declared_by(live) or {})]}
+    found = [{**item, "metadata": {**item["metadata"], **references}} for item in manifests]
+    return [without_pods(item) for item in found] if is_suspended(live) else found
 
 
 def apply_rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]]) -> Rights:

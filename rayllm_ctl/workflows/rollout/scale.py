@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.apply.inventory import Inventory
@@ -13,6 +14,7 @@ from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.labels import MODEL
 from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.kube.owned import declared_by
 from rayllm_ctl.model.kube.scaling import Bounds, Scaled, group_bounds, scaled_cluster, with_group_bounds
 from rayllm_ctl.serveconfig import bounds as texts
 from rayllm_ctl.serveconfig.applied import FIELD, applied_config, config_text
@@ -22,6 +24,8 @@ from rayllm_ctl.workflows.rollout.applied_state import (
     known_revisions,
     start_seconds,
 )
+from rayllm_ctl.workflows.rollout.llmservice.change import DeclaredChange, current_service, scale_change
+from rayllm_ctl.workflows.rollout.llmservice.declaration import Declaration, read_declaration
 from rayllm_ctl.workflows.services import ServiceRef, read_service_ref, require_service
 
 if TYPE_CHECKING:
@@ -52,13 +56,15 @@ class Scaling:
 
 def prepare(
     cluster: Cluster, name: str, namespace: str, low: int | None, high: int | None, model: str | None
-) -> Scaling:
+) -> Scaling | DeclaredChange:
     """The service `name` with `low` to `high` replicas of a model (None: unchanged).
 
     Raises NotFoundError, and UserError if the bounds are invalid or not in the form that rayllm-ctl renders.
     """
     rights = RAY_SERVICE.rights_for("apply")
     kind, item = require_service(cluster, name, namespace, rights)
+    if declared_by(item) is not None:
+        return _scaled_declaration(read_declaration(cluster, kind, item), low, high, model)
     service = read_service_ref(cluster, kind, name, namespace, rights.needed, item)
     known = known_revisions(service)
     (own, *others), applied = applied_manifests(service, known)
@@ -90,6 +96,20 @@ def prepare(
         applied,
         known or None,
     )
+
+
+def _scaled_declaration(
+    declaration: Declaration, low: int | None, high: int | None, model: str | None
+) -> DeclaredChange:
+    """The LLMService that declares a service, with other bounds of a model."""
+    service = current_service(declaration)
+    index = _index(declaration.label, [one.id for one in service.models] or [service.model.id], model)
+    given = service.models[index].replicas if service.models else service.replicas
+    before = Bounds(given.min, given.max)
+    after = _valid(declaration.label, before, low, high)
+    notes = [f"{before} → {after} replicas" if before != after else f"has {after} replicas already"]
+    notes.append("the spec file stays as it is: deploy -f FILE sets its bounds again")
+    return replace(scale_change(declaration, index if service.models else None, after), notes=tuple(notes))
 
 
 def _require_owned(service: ServiceRef, own: Mapping[str, Any]) -> None:
@@ -137,7 +157,7 @@ def scaled_service(
     found = texts.models(applied_config(own))
     chosen = _chosen(service, found, model)
     before = chosen.bounds
-    after = _valid(service, before, low, high)
+    after = _valid(service.label, before, low, high)
     group, workers = worker_bounds(service, own, chosen)
     each = workers.high // before.high
     pods = (workers, Bounds(after.low * each, after.high * each))
@@ -158,30 +178,31 @@ def scaled_service(
 def _chosen(service: ServiceRef, found: list[ScalableModel], model: str | None) -> ScalableModel:
     if not found:
         raise _not_ours(service, "its Serve configuration has no model with replica bounds")
-    ids = [one.id for one in found]
+    return found[_index(service.label, [one.id for one in found], model)]
+
+
+def _index(service: str, ids: Sequence[str], model: str | None) -> int:
+    """The position of a model among those of a service; None is its only one."""
     if model is None:
-        if len(found) > 1:
+        if len(ids) > 1:
             raise UsageError(
-                f"{service.label} serves several models: {', '.join(ids)}", hint=f"--model {ids[0]}    # one of them"
+                f"{service} serves several models: {', '.join(ids)}", hint=f"--model {ids[0]}    # one of them"
             )
-        return found[0]
-    for one in found:
-        if one.id == model:
-            return one
+        return 0
+    if model in ids:
+        return ids.index(model)
     close = nearest(model, ids)
-    raise UsageError(
-        f"{service.label} serves no model {model}, but {', '.join(ids)}", hint=f"--model {close or ids[0]}"
-    )
+    raise UsageError(f"{service} serves no model {model}, but {', '.join(ids)}", hint=f"--model {close or ids[0]}")
 
 
-def _valid(service: ServiceRef, before: Bounds, low: int | None, high: int | None) -> Bounds:
+def _valid(service: str, before: Bounds, low: int | None, high: int | None) -> Bounds:
     after = Bounds(before.low if low is None else low, before.high if high is None else high)
     if after.high < 1:
         raise UsageError("at most 0 replicas: a model needs at least 1", hint="--min 0 --max 1    # scales to zero")
     if after.low > after.high:
         raise UsageError(
             f"the minimum of {after.low} replicas is greater than the maximum of {after.high}; "
-            f"{service.label} has {before} now",
+            f"{service} has {before} now",
             hint=f"--min {after.low} --max {max(after.low, after.high)}",
         )
     return after

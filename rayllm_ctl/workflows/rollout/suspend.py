@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.kinds.llmservice import CHANGE_DECLARED
 from rayllm_ctl.model.events import Applied, Event, Noted, Observed
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.cluster_spec import with_cluster_fields
 from rayllm_ctl.model.kube.kuberay_versions import parse_version
 from rayllm_ctl.model.kube.labels import SUSPENDER
+from rayllm_ctl.model.kube.owned import declared_by
 from rayllm_ctl.model.observed.health import Snapshot, State
 from rayllm_ctl.workflows.observe.wait import Look, looks_at, timed_out, wait_ready
 from rayllm_ctl.workflows.rollout.applied_state import known_revisions, start_seconds
+from rayllm_ctl.workflows.rollout.llmservice.change import change_declared, suspension_change
+from rayllm_ctl.workflows.rollout.llmservice.declaration import Declaration, read_declaration
 from rayllm_ctl.workflows.services import ServiceRef, read_live_service_ref
 
 if TYPE_CHECKING:
@@ -28,15 +32,19 @@ _SUSPENDS = (1, 6)
 
 @dataclass(frozen=True)
 class Suspension:
-    """A service to suspend or resume. start_seconds: the start-up limit of its last plan."""
+    """A service to suspend or resume. start_seconds: the start-up limit of its last plan.
+
+    declaration: the LLMService that declares it; None: none does.
+    """
 
     service: ServiceRef
     start_seconds: float
+    declaration: Declaration | None = None
 
 
 def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspension:
     """The service `name`. Raises NotFoundError, and UserError if KubeRay cannot suspend it now."""
-    service = read_live_service_ref(cluster, name, namespace, "suspend")
+    service = read_live_service_ref(cluster, name, namespace, "suspend", declared=CHANGE_DECLARED)
     if not service.kind.is_cluster:
         if service.kuberay and parse_version(service.kuberay) < _SUSPENDS:
             raise UserError(
@@ -48,6 +56,9 @@ def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspensio
                 f"{service.label} is being upgraded: KubeRay would suspend only the RayCluster that is not serving yet",
                 hint=f"rayllm-ctl wait {name} -n {namespace} --for ready    # first",
             )
+    if declared_by(service.item) is not None:
+        declaration = read_declaration(cluster, service.kind, service.live)
+        return Suspension(service, declaration.start_seconds, declaration)
     return Suspension(service, start_seconds(known_revisions(service)))
 
 
@@ -57,7 +68,11 @@ def suspend(found: Suspension, *, wait: bool, timeout: float | None) -> Iterator
     timeout: seconds; None: the start-up limit of its last plan. Raises WaitTimeoutError with the remaining pods.
     """
     service = found.service
-    yield from _set(service, suspended=True)
+    if found.declaration is not None:
+        change = suspension_change(found.declaration, suspended=True)
+        yield from change_declared(change, wait=False, timeout=None)
+    else:
+        yield from _set(service, suspended=True)
     if not wait:
         return
     limit = found.start_seconds if timeout is None else timeout
@@ -82,6 +97,11 @@ def resume(found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[
     timeout: seconds; None: as its last plan says. Raises as wait_ready does.
     """
     service, stored = found.service, found.service.live
+    if found.declaration is not None:
+        if not found.declaration.suspended:
+            yield Noted(f"{found.declaration.label} is not suspended")
+        yield from change_declared(suspension_change(found.declaration, suspended=False), wait=wait, timeout=timeout)
+        return
     if not kuberay.is_suspended(stored):
         yield Noted(f"{service.label} is not suspended")
     else:

@@ -10,6 +10,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
 from rayllm_ctl.kinds.common import OPERATOR
+from rayllm_ctl.kinds.llmservice import ADOPT, CHANGE_DECLARED, DELETE_DECLARED, RELEASE
 from rayllm_ctl.kinds.loadtest import OFFLINE_RIGHTS, forward_rights, job_rights
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
 from rayllm_ctl.model.kube.api_kinds import APPLIED, kind
@@ -49,6 +50,9 @@ _DEPLOY = (
         )
     )
 )  # fmt: skip
+_CHANGE = Rights(display=CHANGE_DECLARED.needed)
+"""Of services that an LLMService declares."""
+
 _CHECK = Rights(
     display=(
         *OPERATOR, Right("get", "Namespace"), Right("list", "ResourceQuota"), Right("list", "Node"),
@@ -58,8 +62,8 @@ _CHECK = Rights(
 _LOAD = _both("chat", "endpoint") | job_rights(RAY_SERVICE.name) | forward_rights(RAY_CLUSTER.name)
 
 COMMANDS: Mapping[str, Rights] = {
-    "deploy": _DEPLOY,
-    "apply": _DEPLOY,
+    "deploy": _DEPLOY | _CHANGE,
+    "apply": _DEPLOY | _CHANGE,
     "diff": _both("apply") | _on(BESIDE, "get", "create", "patch", "list") | _APPLIED,
     "batch submit": submit_rights((RAY_JOB, "ConfigMap"), pool=True) | JOB_RIGHTS["follow"],
     "batch list": JOB_RIGHTS["list"],
@@ -88,13 +92,16 @@ COMMANDS: Mapping[str, Rights] = {
     "serve-config": serveconfig.SERVE_CONFIG_RIGHTS,
     "dashboard": _both("dashboard"),
     "top": _both("top"),
-    "scale": _DEPLOY,
+    "scale": _DEPLOY | _CHANGE,
     "history": _both("history") | _both("status"),
-    "rollback": _DEPLOY,
+    "rollback": _DEPLOY | _CHANGE,
     "restart": _both("restart", "follow", "apply"),
-    "suspend": _both("suspend", "follow"),
-    "resume": _both("suspend", "follow"),
-    "delete": _REMOVAL,
+    "suspend": _both("suspend", "follow") | _CHANGE,
+    "resume": _both("suspend", "follow") | _CHANGE,
+    "delete": _REMOVAL | Rights(display=DELETE_DECLARED.needed),
+    "adopt": _DEPLOY | ADOPT,
+    "release": _DEPLOY | RELEASE,
+    "rerender": _both("follow") | CHANGE_DECLARED,
     "version": Rights(display=OPERATOR) | _both("version"),
     "controller": controller_rights() | LEASE_RIGHTS,
 }

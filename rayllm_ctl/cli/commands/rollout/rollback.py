@@ -52,7 +52,8 @@ def command(
     from rayllm_ctl.cli.rollout import conflicts_can_be_forced, roll_out
     from rayllm_ctl.cli.session import connect, print_meaning, show
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
-    from rayllm_ctl.workflows.rollout.history import prepare_rollback
+    from rayllm_ctl.workflows.rollout.history import DeclaredRollback, prepare_rollback
+    from rayllm_ctl.workflows.rollout.llmservice.change import change_declared, reject_flags, require_spec
 
     cluster = connect(kube)
     with conflicts_can_be_forced():
@@ -60,6 +61,14 @@ def command(
             cluster, name, kube.namespace or cluster.namespace, to, force_conflicts=force_conflicts
         )  # fmt: skip
     click.echo(f"revision {found.revision.number} of {name}: {found.revision.change}", err=True)
+    if isinstance(found, DeclaredRollback):
+        reject_flags(found.change.declaration, {f"--upgrade {upgrade}": upgrade != "auto"})
+        change = found.change.written(dry_run=dry_run == "server", force=force_conflicts, accept=accept_outage)
+        with conflicts_can_be_forced():
+            require_spec(change)
+        with show(ctx, output) as display:
+            roll_out(display, change_declared(change, wait=wait, timeout=timeout))
+        return
     print_meaning(ctx, found.diff)
     options = DeployOptions(
         dry_run=dry_run,

@@ -52,6 +52,7 @@ def command(
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
+    from rayllm_ctl.workflows.rollout.llmservice.change import DeclaredChange, change_declared
     from rayllm_ctl.workflows.rollout.scale import prepare
 
     if replicas is not None:
@@ -62,6 +63,11 @@ def command(
         raise UsageError("expected --min, --max or --replicas", hint=f"rayllm-ctl scale {name} --max 4")
     cluster = connect(kube)
     found = prepare(cluster, name, kube.namespace or cluster.namespace, low, high, model)
+    if isinstance(found, DeclaredChange):
+        change = found.written(dry_run=dry_run == "server", force=force_conflicts)
+        with show(ctx, output) as display:
+            roll_out(display, change_declared(change, wait=wait, timeout=timeout))
+        return
     options = DeployOptions(
         dry_run=dry_run,
         wait=wait,
