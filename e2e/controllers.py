@@ -133,12 +133,13 @@ class Declared:
         self.wait("Reconciling", "False", timeout=timeout)
 
     def children(self) -> dict[str, Object]:
-        """What it owns, by kind and name."""
+        """What it owns, by kind and name, with the managers of its fields."""
         uid = self.item["metadata"]["uid"]
         kinds = "rayservices,rayclusters,rayjobs,configmaps,poddisruptionbudgets,networkpolicies"
+        args = ("get", kinds, "-n", self.bench.namespace, "-o", "json", "--show-managed-fields")
         return {
             f"{item['kind']}/{item['metadata']['name']}": item
-            for item in self.bench.items(kinds)
+            for item in json.loads(self.bench.kubectl(*args))["items"]
             if any(one["uid"] == uid for one in item["metadata"].get("ownerReferences") or ())
         }
 

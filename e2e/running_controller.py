@@ -18,23 +18,35 @@ class Running:
 
     def __init__(self, bench: Bench, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"
-        self.process = bench.start(
-            "controller", "-n", bench.namespace, "--no-leader-election", "--listen", f"127.0.0.1:{port}"
-        )
-        assert self.process.stderr is not None
+        self._args = ("controller", "-n", bench.namespace, "--no-leader-election", "--listen", f"127.0.0.1:{port}")
+        self._bench = bench
         self._said: list[str] = []
-        # A full pipe would stop it.
-        self._reader = threading.Thread(target=self._said.extend, args=(self.process.stderr,), daemon=True)
-        self._reader.start()
+        self._ended = threading.Event()
+        self.process = bench.start(*self._args)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        """Take up what it logs, as a full pipe would stop it, and start it again when it ends, as the kubelet does."""
+        while True:
+            assert self.process.stderr is not None
+            self._said.extend(self.process.stderr)
+            if self._ended.wait(2):
+                return
+            self.process = self._bench.start(*self._args)
 
     @property
     def said(self) -> str:
         """The end of its log."""
         return "".join(self._said[-40:])
 
-    def end(self) -> None:
-        """Kill it; fails if it has reported a defect."""
+    def kill(self) -> None:
+        """Kill it for good."""
+        self._ended.set()
         self.process.kill()
+
+    def end(self) -> None:
+        """Kill it for good; fails if it has reported a defect."""
+        self.kill()
         self.process.wait(10)
         assert "Traceback" not in "".join(self._said), self.said
 

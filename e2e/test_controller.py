@@ -73,7 +73,7 @@ def test_a_service_becomes_ready_and_answers(service: Declared, spec: Object) ->
 
 def test_what_it_owns_names_its_owner_and_manager(service: Declared) -> None:
     uid = service.item["metadata"]["uid"]
-    owned = service.bench.get("rayservice", NAME)
+    owned = service.children()[f"RayService/{NAME}"]
     (owner,) = owned["metadata"]["ownerReferences"]
     assert (owner["uid"], owner["controller"]) == (uid, True)
     managers = {one["manager"] for one in owned["metadata"]["managedFields"] if one["operation"] == "Apply"}

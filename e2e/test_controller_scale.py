@@ -134,8 +134,10 @@ def play_kuberay(bench: Bench) -> None:
             box = {"name": f"ray-{role}", "image": "ray", "securityContext": CONTAINER_SECURITY}
             pod = {"schedulerName": "none", "containers": [box], "automountServiceAccountToken": False}
             made.append(_post("v1", "Pod", f"{_CORE}/{where}/pods", f"{cluster}-{role}", labels, spec=pod))
-            running: Object = {"name": f"ray-{role}", "ready": True, "restartCount": 0, "image": "ray", "imageID": "ray",
-                       "state": {"running": {"startedAt": _BEGUN}}}  # fmt: skip
+            running: Object = {
+                "name": f"ray-{role}", "ready": True, "restartCount": 0, "image": "ray", "imageID": "ray",
+                "state": {"running": {"startedAt": _BEGUN}},
+            }  # fmt: skip
             condition: Object = {"type": "Ready", "status": "True", "lastTransitionTime": _BEGUN}
             started: Object = {
                 "status": {"phase": "Running", "containerStatuses": [running], "conditions": [condition]}
