@@ -192,6 +192,7 @@ class ServiceReconciler:
         children = [owned(item, declared.item) for item in wanted]
         if declared.suspended:
             children = [without_pods(item) for item in children]
+        _require_present(self._cluster, declared)
         for event, item in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=declared.accepted):
             self._seen[str(item["metadata"]["uid"])] = last_change_of_others(item)
             if event.kind in WORKLOADS and event.action == "configured":
@@ -215,6 +216,16 @@ class ServiceReconciler:
             self._cluster.delete(kind, name, namespace, uid=uid, background=True)
         except NotFoundError:
             return
+
+
+def _require_present(cluster: Cluster, declared: Declared) -> None:
+    """Raise ConflictError unless the LLMService is still there: Kubernetes deletes what names an owner that is gone."""
+    try:
+        item = cluster.get(str(declared.item["kind"]), declared.name, declared.namespace)
+    except NotFoundError:
+        item = None
+    if item is None or item["metadata"]["uid"] != declared.uid or "deletionTimestamp" in item["metadata"]:
+        raise ConflictError(f"llmservice/{declared.name} is being deleted: nothing was applied for it")
 
 
 def _exhaust(steps: Iterable[object]) -> None:

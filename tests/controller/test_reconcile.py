@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.controller.types import Key
 from tests.controller.conftest import Controlled
 
 
@@ -225,3 +226,13 @@ def test_a_change_of_another_client_is_answered_once(controlled: Controlled) -> 
     controlled.run()
     controlled.step()
     assert [one for one in controlled.writes() if "/status" not in one] == []
+
+
+def test_nothing_is_applied_for_an_object_that_is_gone(controlled: Controlled) -> None:
+    """The caches have not heard of it yet."""
+    _ready(controlled, replicas={"min": 2, "max": 2})
+    controlled.api.remove("PodDisruptionBudget", "tiny")
+    controlled.look()
+    controlled.api.remove("LLMService", "tiny")
+    controlled.reconciler.reconcile(Key("LLMService", "llm", "tiny"))
+    assert controlled.api.names("PodDisruptionBudget") == []
