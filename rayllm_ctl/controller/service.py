@@ -25,7 +25,7 @@ from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import ConflictError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS
-from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
+from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER, is_suspended
 from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, PLAN, RAISED, SPEC_DIGEST, WAY
 from rayllm_ctl.model.kube.owned import is_owned_by, owned, owner_reference
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
@@ -190,8 +190,8 @@ class ServiceReconciler:
             raised = _with_note(another, RAISED, str(number))
             wanted = [raised if child_key(item) == child_key(raised) else item for item in wanted]
         children = [owned(item, declared.item) for item in wanted]
-        if declared.suspended:
-            children = [without_pods(item) for item in children]
+        if declared.suspended or (facts.workload is not None and is_suspended(facts.workload)):
+            children = [without_pods(item, suspended=declared.suspended) for item in children]
         _require_present(self._cluster, declared)
         for event, item in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=declared.accepted):
             self._seen[str(item["metadata"]["uid"])] = last_change_of_others(item)

@@ -209,7 +209,7 @@ def test_suspending_applies_no_new_revision(controlled: Controlled) -> None:
     assert [one for one in controlled.writes() if "/status" not in one] == []
     controlled.put()
     controlled.step()
-    assert "suspend" not in controlled.api.stored("RayService", "tiny")["spec"]["rayClusterConfig"]
+    assert controlled.api.stored("RayService", "tiny")["spec"]["rayClusterConfig"]["suspend"] is False
     assert controlled.api.names("ControllerRevision") == ["tiny-1"]
 
 

@@ -29,11 +29,14 @@ def annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> di
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
 
 
-def without_pods(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest that runs a service, so that KubeRay deletes all its pods; any other manifest as it is."""
+def without_pods(manifest: Mapping[str, Any], *, suspended: bool = True) -> dict[str, Any]:
+    """A manifest that runs a service, so that KubeRay deletes all its pods; any other manifest as it is.
+
+    suspended False: so that KubeRay starts them again, which it does for an explicit false alone (KubeRay 1.6.2).
+    """
     if manifest["kind"] not in WORKLOADS:
         return dict(manifest)
-    return with_cluster_spec(manifest, {**cluster_spec(manifest), "suspend": True})
+    return with_cluster_spec(manifest, {**cluster_spec(manifest), "suspend": suspended})
 
 
 def as_declared(live: Mapping[str, Any], manifests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
