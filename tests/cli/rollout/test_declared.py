@@ -216,7 +216,7 @@ def test_suspend_and_resume(run: Run, declared: Declared, tmp_path: Path) -> Non
     assert "llmservice/tiny is suspended" in result.err
     result = run("resume", "tiny", "-n", "llm")
     assert result.code == 0, str(result)
-    assert "suspend" not in declared.child()["spec"]["rayClusterConfig"]
+    assert declared.child()["spec"]["rayClusterConfig"]["suspend"] is False
 
 
 def test_restart_is_left_alone_by_the_controller(run: Run, declared: Declared) -> None:
