@@ -112,7 +112,8 @@ class ServiceReconciler:
             self._proposals.pop(key, None)
         seen = self._observer.observe(key, live, stored) if live is not None and not foreign else None
         health, look_again = (seen.health, seen.again) if seen is not None else (None, None)
-        raised = int(((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, 0))
+        note = ((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, "")
+        raised = int(note) if note.isdigit() else 0
         return Facts(declared, committed, proposal, live, stored, health, look_again, foreign, raised, self._seen)
 
     def _proposed(

@@ -236,3 +236,12 @@ def test_nothing_is_applied_for_an_object_that_is_gone(controlled: Controlled) -
     controlled.api.remove("LLMService", "tiny")
     controlled.reconciler.reconcile(Key("LLMService", "llm", "tiny"))
     assert controlled.api.names("PodDisruptionBudget") == []
+
+
+def test_a_damaged_annotation_ends_no_reconciliation(controlled: Controlled) -> None:
+    _ready(controlled)
+    child = controlled.api.stored("RayService", "tiny")
+    metadata = {**child["metadata"], "annotations": {**child["metadata"]["annotations"], "rayllm.io/raised-for": "two"}}
+    controlled.api.put(**{**child, "metadata": metadata})
+    controlled.step()
+    assert controlled.condition("Ready")[0] == "True"

@@ -133,7 +133,7 @@ class Replicas:
     upscaling_factor: Annotated[float | None, "Factor of every increase; 1 by default, less is more cautious."] = None
     downscaling_factor: Annotated[float | None, "Factor of every decrease; 1 by default, less is more cautious."] = None
     aggregation_function: Annotated[
-        Aggregation | None, "What of the load in the time window counts: its mean (default), max or min."
+        Aggregation | None, "Aggregation of the load over the time window: mean (default), max or min."
     ] = None
     count: Annotated[
         int | None,
