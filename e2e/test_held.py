@@ -149,9 +149,10 @@ class Service:
         logs = {}
         for pod in self.bench.items("pods", "ray.io/group=ingress"):
             name = pod["metadata"]["name"]
-            command = "cat /tmp/ray/session_latest/logs/serve/replica_*OpenAiIngress*.log"
+            # A pod without a replica (a third one that is about to be scaled down, one that starts) has no such log.
+            command = "find /tmp/ray/session_latest/logs/serve/ -name 'replica_*OpenAiIngress*.log' -exec cat {} +"
             log = self.bench.kubectl(
-                "exec", name, "-c", "ray-worker", "-n", self.bench.namespace, "--", "sh", "-c", command
+                "exec", name, "-c", "ray-worker", "-n", self.bench.namespace, "--", "sh", "-c", command, check=False
             )
             lines = [line for line in log.splitlines() if '"request_id"' in line and '"route"' in line]
             found = [json.loads(line[line.index('{"time"') :]) for line in lines]
