@@ -11,7 +11,7 @@ import pytest
 
 from e2e.cluster.load import load
 from e2e.cluster.progress import to_stderr
-from e2e.controllers import Declared, Release, released, tiny_spec
+from e2e.controllers import API_VERSION, Declared, Release, released, tiny_spec
 from e2e.harness import STAND_IN, Bench, Object
 from e2e.images import controller
 from e2e.images.oci import Image
@@ -123,6 +123,43 @@ def test_another_release_of_the_controller_changes_no_child(operator: Release, s
     assert written(service) == children
     service.delete()
     shared.wait("all that it owned is gone", lambda: not service.left(), timeout=300)
+
+
+def test_adopt_and_release_under_load(operator: Release, shared: Bench, tmp_path: Path) -> None:
+    """A service of the command line is handed over and taken back: no pod restarts, and no request fails."""
+    assert operator.bench.target is shared.target
+    service, where = Declared(shared, "handed"), ("-n", shared.namespace)
+    spec = tiny_spec(shared, "handed") | {"replicas": {"min": 1, "max": 1}}
+    spec["engine"] = {**spec["engine"], "env": STAND_IN}
+    file = tmp_path / "handed.json"
+    file.write_text(
+        json.dumps({"apiVersion": API_VERSION, "kind": "LLMService", "metadata": {"name": "handed"}, "spec": spec})
+    )
+    shared.run("deploy", "-f", str(file), "--offline", *where)
+    with shared.proxied("handed-serve-svc") as base, Load(base, "tiny", clients=2, max_tokens=16) as sent:
+        shared.wait("requests are answered", lambda: sent.answered > 5, timeout=120)
+        before = containers(shared)
+        shared.run("adopt", "handed", "-f", str(file), "--offline", *where)
+        service.settled(timeout=300)
+        adopted = sent.answered
+        shared.wait("requests are answered", lambda: sent.answered > adopted + 5, timeout=120)
+        shared.run("release", "handed", *where)
+        released_at = sent.answered
+        shared.wait("requests are answered", lambda: sent.answered > released_at + 5, timeout=120)
+        assert containers(shared) == before
+    print(f"load: {sent.figures()}")
+    assert sent.failed == []
+    shared.run("delete", "handed", *where)
+
+
+def containers(bench: Bench) -> dict[str, list[tuple[str, int]]]:
+    """The containers of each Ray pod, with the number of their restarts."""
+    return {
+        pod["metadata"]["uid"]: [
+            (one["containerID"], one["restartCount"]) for one in pod["status"]["containerStatuses"]
+        ]
+        for pod in bench.items("pods", "ray.io/is-ray-node=yes")
+    }
 
 
 def pods(operator: Release) -> list[Object]:
