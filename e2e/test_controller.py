@@ -16,6 +16,8 @@ from e2e.simulated import schedule_on_simulated_nodes
 pytestmark = [pytest.mark.xdist_group("controller"), pytest.mark.incremental]
 
 NAME = "own"
+ODD = "a <b> & é"
+"""Characters that JSON can be written with in more than one way."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,8 @@ def operator(simulated_nodes: Target, shared: Bench, controller_image: Image) ->
 @pytest.fixture(scope="module")
 def spec(shared: Bench) -> Object:
     """One replica of the tiny model. A fixed number, so that `kubectl scale` may change it."""
-    return tiny_spec(shared, NAME) | {"replicas": {"count": 1}}
+    spec = tiny_spec(shared, NAME) | {"replicas": {"count": 1}}
+    return {**spec, "engine": {**spec["engine"], "env": {**spec["engine"].get("env", {}), "ODD": ODD}}}
 
 
 @pytest.fixture
@@ -165,6 +168,17 @@ def test_kubectl_does_not_scale_what_serve_scales(operator: Release, shared: Ben
     planned.wait("Applied", "False", "PlanOnly")
     assert planned.children() == {}
     planned.delete()
+
+
+def test_a_strategic_patch_leaves_the_data_of_a_revision(service: Declared) -> None:
+    """As the garbage collector sends, where an LLMService is deleted and its children are left."""
+    bench = service.bench
+    revisions = bench.items("controllerrevisions.apps", f"rayllm.io/service={NAME}")
+    assert [ODD in json.dumps(one["data"], ensure_ascii=False) for one in revisions] == [True] * len(revisions) != []
+    patch = json.dumps({"metadata": {"annotations": {"seen": "true"}}})
+    for revision in revisions:
+        name = revision["metadata"]["name"]
+        bench.kubectl("patch", "controllerrevision", name, "--type=strategic", "-p", patch, "-n", bench.namespace)
 
 
 def test_what_it_owns_goes_with_it(service: Declared) -> None:

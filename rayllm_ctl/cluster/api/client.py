@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from rayllm_ctl import __version__
 from rayllm_ctl.cluster.api.credentials import ended
 from rayllm_ctl.cluster.api.errors import GoneError, UnauthorizedError, UnreachableError, api_error, unreachable
+from rayllm_ctl.cluster.api.go_json import go_json
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.api_kinds import Kind, kind, label
@@ -166,7 +167,7 @@ class Cluster:
         what = kind(kind_name)
         doing = f"{'apply' if 'apply' in content_type else 'patch'} {label(what, name, namespace)}"
         status, answer = self._exchange(
-            "PATCH", what.path(namespace, name), query=query, body=_encoded(body), content_type=content_type,
+            "PATCH", what.path(namespace, name), query=query, body=go_json(body).encode(), content_type=content_type,
             doing=doing, secret=kind_name == "Secret",
         )  # fmt: skip
         return self._decoded(answer, doing), status == 201
@@ -179,7 +180,7 @@ class Cluster:
         doing = f"write the status of {label(what, name, namespace)}"
         query = [("fieldManager", field_manager), ("force", "true")]
         _, answer = self._exchange(
-            "PATCH", what.path(namespace, name, "status"), query=query, body=_encoded(body),
+            "PATCH", what.path(namespace, name, "status"), query=query, body=go_json(body).encode(),
             content_type="application/apply-patch+yaml", doing=doing,
         )  # fmt: skip
         return self._decoded(answer, doing)
@@ -214,7 +215,7 @@ class Cluster:
 
         headers: for a server behind the API server's proxy.
         """
-        data = None if body is None else _encoded(body)
+        data = None if body is None else go_json(body).encode()
         _, answer = self._exchange(
             method, path, query=query, body=data, doing=doing, timeout=timeout, secret=secret, headers=headers,
             accept=accept,
@@ -336,18 +337,6 @@ class Cluster:
                 hint=f"is this the address of an API server? kubectl config view --minify --context {self.context}",
             )
         return decoded
-
-
-def _encoded(body: Any) -> bytes:
-    """JSON as Go writes it: without spaces, and with <, > and & escaped.
-
-    The API server stores `data` of a ControllerRevision, which is immutable, as it was sent, and reports a change if a
-    patch of the object encodes it differently.
-    """
-    text = json.dumps(body, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text.encode()
 
 
 def selectors(labels: str, fields: str) -> list[tuple[str, str]]:
