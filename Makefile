@@ -87,7 +87,7 @@ bench: install ## how long planning takes and what the gateway, batch jobs and l
 bench-scale: install ## what status, watch and wait cost beside a thousand services, on a cluster of its own, held against limits
 	$(BIN)/python -m benches.bench_scale
 
-accuracy: install ## hold the planner against what vLLM reported; rewrites docs/accuracy.md
+accuracy: install ## hold the planner against what vLLM reported; rewrites docs/contributing/accuracy.md
 	$(BIN)/python scripts/accuracy.py
 
 fuzz: install ## plan 100,000 damaged configs: a plan or a clear refusal, never a traceback

@@ -335,7 +335,7 @@ def test_a_node_is_gone(service: Service) -> None:
     Each client loses at most the request that the node had. Later ones fail where they were sent to its address, which
     the Service has until the pod is removed; those that reached another pod are all answered.
     """
-    service.bench.run("restart", *service.where)  # one worker on each node; see docs/changes.md for two
+    service.bench.run("restart", *service.where)  # one worker on each node; see docs/how-to/changes.md for two
     node = beside_redis(service)
     processes = json.loads(rig("status", "-o", "json").stdout)["processes"]
     (pid,) = (one["pid"] for one in processes if one["name"] == f"{node}-holder")

@@ -95,7 +95,7 @@ def _own(target: Target, need: str) -> Target:
 
 @pytest.fixture(scope="session")
 def claimed(target: Target) -> Target:
-    """A cluster with a node of eight H100 on which pods run; docs/testing.md says how a node claims them."""
+    """A cluster with a node of eight H100 on which pods run; how a node claims them: docs/contributing/testing.md."""
     (product, name), *_ = gpu_labels(gpus.find("H100-80GB"), 8).items()
     bench = Bench(target, "default")
 

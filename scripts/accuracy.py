@@ -1,4 +1,4 @@
-"""Hold the planner against what vLLM reported at start-up, and write docs/accuracy.md and docs/accuracy.svg.
+"""Hold the planner against what vLLM reported at start-up, and write docs/contributing/accuracy.md and its plot.
 
     python scripts/accuracy.py
 
@@ -179,7 +179,7 @@ def _width(item: Compared) -> float:
 def report(
     core: Sequence[Compared], wide: Sequence[Compared], parameters: Sequence[float], left_out: Iterable[LeftOut]
 ) -> str:
-    """docs/accuracy.md."""
+    """docs/contributing/accuracy.md."""
     sources = {source: n for n, source in enumerate(dict.fromkeys(_short(c.row) for c in (*core, *wide)), 1)}
     lines = [
         "# How accurate the planner is",
@@ -206,7 +206,8 @@ def report(
         f"called risky though it ran: {risky} of {len(ran)}.",
         f"- Median width of the bands: {width:.1f} % of the KV cache.",
         "",
-        "Bands widen by what no log shows ([how](memory-model.md)). They also hold for logs that are left out:",
+        "Bands widen by what no log shows ([how](../concepts/memory-model.md)). "
+        "They also hold for logs that are left out:",
         "",
         "| evidence | rows judged | inside the band | median width |",
         "|---|---|---|---|",
@@ -310,8 +311,8 @@ def main() -> int:
     core = [c for c in compared if c.row["tier"] == "core"]
     wide = [c for c in compared if c.row["tier"] != "core"]
     text = report(core, wide, parameter_errors(), leave_out([c.row for c in core]))
-    (ROOT / "docs/accuracy.md").write_text(text, encoding="utf-8")
-    plot(core, ROOT / "docs/accuracy.svg")
+    (ROOT / "docs/contributing/accuracy.md").write_text(text, encoding="utf-8")
+    plot(core, ROOT / "docs/contributing/accuracy.svg")
     sys.stdout.write("\n".join(text.splitlines()[8:27]) + "\n")
     return 0
 

@@ -1,4 +1,4 @@
-"""Write docs/cli-reference.md from the code; with --check only say whether it is current."""
+"""Write docs/reference/cli.md from the code; with --check only say whether it is current."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from rayllm_ctl.cli.app import COMMANDS, group
 from rayllm_ctl.errors import EXIT_CODES
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "cli-reference.md"
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 
 
 def reference() -> str:

@@ -1,4 +1,4 @@
-"""Write docs/rbac.md from the rights that the code declares; with --check only say whether it is current."""
+"""Write docs/reference/rbac.md from the rights that the code declares; with --check only say whether it is current."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.setup.rbac import COMMANDS, ROLES, rules
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "rbac.md"
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "rbac.md"
 
 INTRODUCTION = """# Rights that commands need
 

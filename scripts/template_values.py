@@ -1,4 +1,4 @@
-"""Write the table of values in docs/templates.md from the code; with --check only say whether it is current."""
+"""Write the table of values in docs/how-to/templates.md from the code; with --check only say whether it is current."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from rayllm_ctl.render.values import Values
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "templates.md"
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "templates.md"
 _TABLE = re.compile(r"(?<=<!-- values: made by `make docs` -->\n).*?(?=<!-- /values -->)", re.S)
 
 

@@ -1,4 +1,4 @@
-"""Write how long each file of end-to-end tests takes into docs/testing.md, from the JUnit files of a run.
+"""Write how long each file of end-to-end tests takes into docs/contributing/testing.md, from the JUnit files of a run.
 
     python scripts/test_times.py build/junit-e2e.xml build/junit-slow.xml ...
 
@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
-PAGE = Path(__file__).parents[1] / "docs" / "testing.md"
+PAGE = Path(__file__).parents[1] / "docs" / "contributing" / "testing.md"
 ROW = re.compile(r"^(\| .* \| `(\w+)\.py` \| [a-z, ]+ \|) [0-9 +]*\|$", re.M)
 
 

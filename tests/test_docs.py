@@ -19,8 +19,8 @@ from rayllm_ctl.cli import app
 from tests.catalog.hubserver import CONFIG
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-GENERATED = {"cli-reference.md"}
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GENERATED = {ROOT / "docs/reference/cli.md"}
 LANGUAGES = {"python", "sh", "console", "json", "text", "yaml"}
 """`sh` is what a reader is to type; `console` also shows what is printed."""
 
@@ -38,12 +38,12 @@ class Block(NamedTuple):
 
 def blocks() -> Iterator[Block]:
     for page in PAGES:
-        if page.name in GENERATED:
+        if page in GENERATED:
             continue
         content = page.read_text(encoding="utf-8")
         for match in FENCE.finditer(content):
             line = content.count("\n", 0, match.start("language")) + 1
-            yield Block(f"{page.name}:{line}", match["language"], match["text"], match["comment"] or "")
+            yield Block(f"{page.relative_to(ROOT)}:{line}", match["language"], match["text"], match["comment"] or "")
 
 
 BLOCKS = list(blocks())
@@ -108,7 +108,7 @@ def tier(file: Path) -> str:
 
 
 def test_every_file_of_end_to_end_tests_is_in_the_table_with_its_tier() -> None:
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "contributing" / "testing.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| .* \| `(\w+\.py)` \| ([a-z, ]+) \| [0-9 +]*\|$", page, re.M)
     assert dict(rows) == {file.name: tier(file) for file in (ROOT / "e2e").glob("test_*.py")} | {"chaos.py": "chaos"}
 
@@ -125,9 +125,9 @@ def test_every_command_is_in_the_table_of_the_readme() -> None:
 
 
 def test_every_package_is_in_the_table_of_the_architecture() -> None:
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/contributing/architecture.md").read_text(encoding="utf-8")
     packages = {file.parent.name for file in (ROOT / "rayllm_ctl").glob("*/__init__.py")}
-    assert packages - set(re.findall(r"`(\w+)/`", column("docs/architecture.md", "package"))) == set()
+    assert packages - set(re.findall(r"`(\w+)/`", column("docs/contributing/architecture.md", "package"))) == set()
     [serving] = [line for line in page.splitlines() if line.startswith("| `serving/`")]
     inside = {file.parent.name for file in (ROOT / "rayllm_ctl/serving").glob("*/__init__.py")}
     assert inside - set(re.findall(r"`(\w+)/`", serving)) == set()
@@ -174,7 +174,7 @@ def test_files_that_texts_name_exist() -> None:
 
 
 def test_the_readme_has_the_accuracy_that_was_found() -> None:
-    table = (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")
+    table = (ROOT / "docs/contributing/accuracy.md").read_text(encoding="utf-8")
     found = dict(re.findall(r"^\| (weights|KV cache) \| (\d+ \| [\d.]+ %)", table, re.M))
     text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\n", " ")
     stated = re.search(r"([\d.]+ %) for weights and ([\d.]+ %) for the KV cache \(\[(\d+) rows\]", text)

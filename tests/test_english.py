@@ -1,4 +1,4 @@
-"""Words that docs/style.md replaces are in no help text, message, docstring, comment or page."""
+"""Words that docs/contributing/style.md replaces are in no help text, message, docstring, comment or page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 TEXTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "style.md"),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "style.md"),
     *(file for ending in ("py", "j2") for file in sorted((ROOT / "rayllm_ctl").rglob(f"*.{ending}"))),
 ]
 
@@ -45,7 +45,7 @@ def test_texts_have_no_word_that_the_style_replaces(write: str) -> None:
 
 
 def test_the_style_lists_every_pattern() -> None:
-    page = (ROOT / "docs/style.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/contributing/style.md").read_text(encoding="utf-8")
     table = page.partition("| write | instead of |")[2].partition("\n\n")[0]
     listed = re.findall(r"^\| ([^|]+?) \|", table, re.M)
     assert set(PATTERNS) <= set(listed)

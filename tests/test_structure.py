@@ -130,8 +130,8 @@ def test_no_module_imports_itself_through_others() -> None:
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table of docs/architecture.md whose head begins with `heading`, without the head."""
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    """The cells of the table of the architecture whose head begins with `heading`, without the head."""
+    page = (ROOT / "docs/contributing/architecture.md").read_text(encoding="utf-8")
     text = page.partition(f"| {heading} |")[2].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
 

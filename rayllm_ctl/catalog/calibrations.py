@@ -94,4 +94,4 @@ def _value(key: str, value: Any, number: int, path: Path) -> Any:
 
 
 def _wrong(path: Path, problem: str) -> UsageError:
-    return UsageError(f"calibration file {path}: {problem}", hint="see docs/bench.md for its form")
+    return UsageError(f"calibration file {path}: {problem}", hint="see docs/how-to/bench.md for its form")

@@ -16,7 +16,7 @@ MOST_SAMPLES = 10_000
 
 
 def result(driver: Driver, load: Load, objective: Objective, interrupted: bool) -> dict[str, Any]:
-    """What was measured; see docs/bench.md for the definitions. Times are in seconds, missing figures are null."""
+    """What was measured; docs/how-to/bench.md has the definitions. Times are in seconds, missing figures are null."""
     samples = driver.samples
     seconds = samples.seconds
     per_second = 1 / seconds if seconds else 0.0

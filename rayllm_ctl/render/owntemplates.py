@@ -14,7 +14,7 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.render.templating import TEMPLATES, fill
 
 _SUFFIX = ".yaml.j2"
-_DOCUMENTED = "docs/templates.md lists the names that templates may use"
+_DOCUMENTED = "docs/how-to/templates.md lists the names that templates may use"
 
 
 def added(folder: Path, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

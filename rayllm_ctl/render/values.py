@@ -1,7 +1,7 @@
 """What the templates lay out: one tree of plain data.
 
-A field has an effect: what no template reads does not belong here. Descriptions are those of docs/templates.md; a field
-without one says enough by its name.
+A field has an effect: what no template reads does not belong here. Descriptions are in docs/how-to/templates.md; a
+field without one says enough by its name.
 """
 
 from __future__ import annotations

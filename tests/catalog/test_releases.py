@@ -24,7 +24,7 @@ from rayllm_ctl.model.spec.service import Adapter, Engine, LLMService, Model
 from rayllm_ctl.model.spec.several_models import has_ingress
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-PLANNING = Path(__file__).parents[2] / "docs" / "planning.md"
+PLANNING = Path(__file__).parents[2] / "docs" / "concepts" / "planning.md"
 PUBLIC = "rayproject/ray-llm:2.58.0-py312-cu130"
 
 

@@ -19,7 +19,7 @@ from rayllm_ctl.health.rules import (
 )
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, load_case
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "diagnosis-codes.md"
 
 CODES = frozenset(
     {

@@ -16,7 +16,7 @@ from rayllm_ctl.render.values import Values
 from tests.render.plans import H100, plan
 
 PLAN = plan(LLMService("qwen", Model("Qwen/Qwen3-8B"), accelerator=Accelerator("gpu", "H100-80GB")), H100)
-DOCS = Path(__file__).parents[2] / "docs" / "templates.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "templates.md"
 
 CONFIG_MAP = """apiVersion: v1
 kind: ConfigMap

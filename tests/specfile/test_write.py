@@ -64,7 +64,7 @@ def test_the_schema_refuses_what_the_reader_refuses(change: str) -> None:
 
 
 def test_every_field_is_documented() -> None:
-    reference = (ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
+    reference = (ROOT / "docs" / "reference" / "spec.md").read_text(encoding="utf-8")
     fields = set(properties(schema()))
     missing = {name for name in fields if not re.search(rf"\b{name}\b", reference)}
     assert missing == set()

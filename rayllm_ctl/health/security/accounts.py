@@ -40,7 +40,7 @@ def _token_check(service: CheckedService, member: Member, account: str, mounted:
     part = "headGroupSpec" if member.is_head else "workerGroupSpecs[]"
     hint = f"set {service.cluster_field}.{part}.template.spec.automountServiceAccountToken: false"
     if member.is_head and fields.flag(member.cluster, "enableInTreeAutoscaling"):
-        hint += ", and mount a projected token with autoscalerOptions.volumeMounts (docs/security.md)"
+        hint += ", and mount a projected token with autoscalerOptions.volumeMounts (docs/operations/security.md)"
     return Check(_CATEGORY, name, False, f"{told}: code that runs there can use it", (hint,))
 
 

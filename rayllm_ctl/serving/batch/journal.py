@@ -22,7 +22,7 @@ from rayllm_ctl.serving.batch.storage import Store
 
 SAVE_SECONDS = 10.0
 """Time between two saves. With the time that an answer takes to the driver and a save itself, it bounds what can be
-lost (docs/batch.md)."""
+lost (docs/how-to/batch.md)."""
 
 _PREFIX, _SUFFIX = "answers-", ".parquet"
 

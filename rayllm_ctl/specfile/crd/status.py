@@ -32,7 +32,7 @@ _CONDITION: Schema = {
             "minLength": 1,
             "maxLength": 1024,
             "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
-            "description": "A code of docs/troubleshooting.md, or a word.",
+            "description": "A code of docs/reference/diagnosis-codes.md, or a word.",
         },
         "message": {**_MESSAGE, "description": "The evidence, and what to do next."},
     },

@@ -160,7 +160,9 @@ def prompts_of(flags: Flags, tokenizer: Tokenizer | None) -> Prompts:
     try:
         rows = read_rows(flags.prompts, flags.api, count)
     except BadPrompts as error:
-        raise UsageError(f"--prompts {flags.prompts}: {error}", hint="see docs/bench.md for the forms") from error
+        raise UsageError(
+            f"--prompts {flags.prompts}: {error}", hint="see docs/how-to/bench.md for the forms"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--prompts {flags.prompts} cannot be read as text") from error
     return Prompts(output=flags.output_tokens, rows=rows, seed=flags.seed)

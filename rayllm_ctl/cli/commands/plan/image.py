@@ -9,7 +9,7 @@ from rayllm_ctl.errors import UsageError
 
 @click.group(name="image", short_help="Print a Dockerfile for an image with all features.")
 def command() -> None:
-    """Make an image for features that Ray's public image lacks packages for (docs/serving.md), or of the controller."""
+    """Make an image with packages that Ray's public image lacks, or of the controller (docs/how-to/serving.md)."""
 
 
 @command.command(name="recipe", short_help="Print a Dockerfile.")

@@ -42,7 +42,7 @@ def command(
     """Print a Role with the rights that commands need in a namespace, and its RoleBinding.
 
     Permissions outside the namespace (nodes, the operator) are in a ClusterRole: without it commands work, but explain
-    less. docs/rbac.md lists the rights of each command.
+    less. docs/reference/rbac.md lists the rights of each command.
 
     \b
       rayllm-ctl rbac --for viewer -n llm --group data-science | kubectl apply -f -
