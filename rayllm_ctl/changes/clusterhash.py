@@ -28,7 +28,8 @@ def part_of(found: Difference, old: Mapping[str, Any], new: Mapping[str, Any], k
     """The meaning of a difference between two specs for KubeRay of version `kuberay` (empty: 1.6)."""
     path = found.path
     if path[0] == "suspend":
-        return "suspend"
+        # The hash tells an explicit false from none (shouldUpdateCluster).
+        return "suspend" if bool(found.old) != bool(found.new) else "hash"
     if path[0] == "upgradeStrategy":
         return "ignored"
     if path[0] == "workerGroupSpecs":

@@ -27,7 +27,7 @@ from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.service import rendering_of
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live, planned_start_seconds
-from rayllm_ctl.workflows.rollout.manifests import without_pods
+from rayllm_ctl.workflows.rollout.manifests import suspend_or_resume
 from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, stops
 from rayllm_ctl.workflows.rollout.prerequisites import fit
 from rayllm_ctl.workflows.rollout.shipped_code import restored
@@ -154,8 +154,7 @@ def _fitted(ref: ServiceRef, made: Rendering) -> Rendering:
 
 def _diff(ref: ServiceRef, declared: Declared, made: Rendering, mine: Iterable[Object]) -> Diff:
     target = [owned(item, declared.item) for item in made.manifests]
-    if declared.suspended:
-        target = [without_pods(item) for item in target]
+    target = suspend_or_resume(target, ref.item, suspended=declared.suspended)
     applied = Inventory([dict(item) for item in mine], ())
     found = diff_live(ref, target, applied, DiffOptions(field_manager=CONTROLLER), planned_start_seconds(made))
     return as_deployed(found)

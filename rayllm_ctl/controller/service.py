@@ -25,7 +25,7 @@ from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import ConflictError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS
-from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER, is_suspended
+from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
 from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, PLAN, RAISED, SPEC_DIGEST, WAY
 from rayllm_ctl.model.kube.owned import is_owned_by, owned, owner_reference
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
@@ -33,7 +33,7 @@ from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.llmservice.spec import revision_annotations
-from rayllm_ctl.workflows.rollout.manifests import KEPT, without_pods
+from rayllm_ctl.workflows.rollout.manifests import KEPT, suspend_or_resume
 from rayllm_ctl.workflows.rollout.secrets import make_password
 from rayllm_ctl.workflows.rollout.shipped_code import restored
 
@@ -191,8 +191,7 @@ class ServiceReconciler:
             raised = _with_note(another, RAISED, str(number))
             wanted = [raised if child_key(item) == child_key(raised) else item for item in wanted]
         children = [owned(item, declared.item) for item in wanted]
-        if declared.suspended or (facts.workload is not None and is_suspended(facts.workload)):
-            children = [without_pods(item, suspended=declared.suspended) for item in children]
+        children = suspend_or_resume(children, facts.workload, suspended=declared.suspended)
         _require_present(self._cluster, declared)
         for event, item in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=declared.accepted):
             self._seen[str(item["metadata"]["uid"])] = last_change_of_others(item)

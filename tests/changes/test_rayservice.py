@@ -242,6 +242,12 @@ def test_pods_that_stop_are_an_outage(path: tuple[str | int, ...], value: Any, e
     assert (only.effect, only.outage) == (effect, outage)
 
 
+def test_an_explicit_false_and_none_are_two_specs() -> None:
+    without, resumed = ray_service(), changed(ray_service(), set_at(*CONFIG, "suspend", value=False))
+    for before, after in ((without, resumed), (resumed, without)):
+        assert effects(explain_rayservice(before, after, LIVE)) == {"suspend": "new-cluster"}
+
+
 def test_a_service_that_is_resumed_is_no_outage() -> None:
     (only,) = spec_change("suspend", value=None, before=ray_service(suspend=True)).consequences
     assert (only.message, only.outage) == ("KubeRay starts the pods of the RayCluster again", False)

@@ -211,6 +211,12 @@ def test_suspending_applies_no_new_revision(controlled: Controlled) -> None:
     controlled.step()
     assert controlled.api.stored("RayService", "tiny")["spec"]["rayClusterConfig"]["suspend"] is False
     assert controlled.api.names("ControllerRevision") == ["tiny-1"]
+    # KubeRay would take the removal of the field for another spec, and start a second RayCluster.
+    controlled.run()
+    controlled.step()
+    _accepted(controlled, replicas={"min": 1, "max": 2})
+    assert controlled.api.names("ControllerRevision") == ["tiny-1", "tiny-2"]
+    assert controlled.api.stored("RayService", "tiny")["spec"]["rayClusterConfig"]["suspend"] is False
 
 
 def test_a_change_of_another_client_is_answered_once(controlled: Controlled) -> None:

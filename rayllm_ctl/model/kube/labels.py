@@ -50,6 +50,9 @@ RESTARTER = "rayllm-ctl-restart"
 SUSPENDER = "rayllm-ctl-suspend"
 """Field manager of the field that suspends a service: the next deploy leaves it suspended."""
 
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""Label of what Kueue suspends and resumes (kueue/pkg/controller/constants)."""
+
 UNRECORDED = "rayllm.io/unrecorded-kinds"
 """Annotation of the object of a service: kinds of objects that were applied with it, and that its history does not name
 because the revision could not be written."""

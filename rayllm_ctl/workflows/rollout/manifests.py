@@ -8,6 +8,7 @@ from typing import Any
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.kuberay import is_suspended
+from rayllm_ctl.model.kube.labels import QUEUE
 from rayllm_ctl.model.kube.owned import declared_by
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 
@@ -29,13 +30,27 @@ def annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> di
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
 
 
-def without_pods(manifest: Mapping[str, Any], *, suspended: bool = True) -> dict[str, Any]:
-    """A manifest that runs a service, so that KubeRay deletes all its pods; any other manifest as it is.
+def suspend_or_resume(
+    manifests: Sequence[Mapping[str, Any]], live: Mapping[str, Any] | None, *, suspended: bool
+) -> list[dict[str, Any]]:
+    """Manifests as the controller applies them, so that KubeRay deletes the pods of the service, or keeps them."""
+    if suspended or (live is not None and was_suspended(live)):
+        return [_with_suspend(item, suspended) if item["kind"] in WORKLOADS else dict(item) for item in manifests]
+    return [dict(item) for item in manifests]
 
-    suspended False: so that KubeRay starts them again, which it does for an explicit false alone (KubeRay 1.6.2).
+
+def was_suspended(live: Mapping[str, Any]) -> bool:
+    """Whether the service whose object is `live` has been suspended, and not by Kueue.
+
+    From then on, `suspend` stays as an explicit false: KubeRay resumes for that alone, and takes the removal of the
+    field for another spec, for which it starts a second RayCluster (1.6.2, rayservice_controller.go,
+    shouldUpdateCluster).
     """
-    if manifest["kind"] not in WORKLOADS:
-        return dict(manifest)
+    queued = QUEUE in (live["metadata"].get("labels") or {})
+    return not queued and (is_suspended(live) or "suspend" in cluster_spec(live))
+
+
+def _with_suspend(manifest: Mapping[str, Any], suspended: bool) -> dict[str, Any]:
     return with_cluster_spec(manifest, {**cluster_spec(manifest), "suspend": suspended})
 
 
@@ -43,7 +58,7 @@ def as_declared(live: Mapping[str, Any], manifests: Sequence[Mapping[str, Any]])
     """Manifests as the controller applies them for the LLMService that declares the object `live`."""
     references = {"ownerReferences": [dict(declared_by(live) or {})]}
     found = [{**item, "metadata": {**item["metadata"], **references}} for item in manifests]
-    return [without_pods(item) for item in found] if is_suspended(live) else found
+    return suspend_or_resume(found, live, suspended=is_suspended(live))
 
 
 def apply_rights(kind: WorkloadKind, manifests: Sequence[Mapping[str, Any]]) -> Rights:

@@ -72,7 +72,7 @@ def suspend(found: Suspension, *, wait: bool, timeout: float | None) -> Iterator
         change = suspension_change(found.declaration, suspended=True)
         yield from change_declared(change, wait=False, timeout=None)
     else:
-        yield from _set(service, suspended=True)
+        yield from set_suspended(service, suspended=True)
     if not wait:
         return
     limit = found.start_seconds if timeout is None else timeout
@@ -105,13 +105,13 @@ def resume(found: Suspension, *, wait: bool, timeout: float | None) -> Iterator[
     if not kuberay.is_suspended(stored):
         yield Noted(f"{service.label} is not suspended")
     else:
-        stored = yield from _set(service, suspended=False)
+        stored = yield from set_suspended(service, suspended=False)
     if wait:
         limit = found.start_seconds if timeout is None else timeout
         yield from wait_ready(service.cluster, service.kind, stored, limit, around=service.around)
 
 
-def _set(service: ServiceRef, *, suspended: bool) -> Generator[Applied, None, dict[str, Any]]:
+def set_suspended(service: ServiceRef, *, suspended: bool) -> Generator[Applied, None, dict[str, Any]]:
     """Apply the field; returns the stored object.
 
     Raises FieldConflictError if another client, such as Kueue, has set it differently.

@@ -162,6 +162,42 @@ def test_release_is_the_reverse(run: Run, api: FakeAPI, cli_service: Declared, f
     assert api.stored("PodDisruptionBudget", "tiny")["spec"]["minAvailable"] == 2
 
 
+def test_a_service_that_was_suspended_once_is_released_without_another_cluster(
+    run: Run, api: FakeAPI, cli_service: Declared, file: str
+) -> None:
+    """An explicit false is part of the spec by which KubeRay knows a RayCluster."""
+    adopted(run, file)
+    cli_service.settle()
+    assert run("suspend", "tiny", "-n", "llm", "--no-wait").code == 0
+    cli_service.step()
+    assert run("resume", "tiny", "-n", "llm", "--no-wait").code == 0
+    cli_service.step()
+    before = running(api)
+    assert before["RayService/tiny"]["rayClusterConfig"]["suspend"] is False
+    result = run("release", "tiny", "-n", "llm")
+    assert result.code == 0, str(result)
+    result = run("deploy", "-f", file, "--offline", "-n", "llm", "--no-wait")
+    assert result.code == 0, str(result)
+    assert running(api) == before
+
+
+def test_a_service_that_was_suspended_once_is_adopted_without_another_cluster(
+    run: Run, api: FakeAPI, cli_service: Declared, file: str
+) -> None:
+    for command in ("suspend", "resume"):
+        assert run(command, "tiny", "-n", "llm", "--no-wait").code == 0
+    before = running(api)
+    assert before["RayService/tiny"]["rayClusterConfig"]["suspend"] is False
+    adopted(run, file)
+    cli_service.step()
+    assert running(api) == before
+    assert managers(cli_service.child()) == {"rayllm-controller"}
+    # The field is the controller's now.
+    assert run("suspend", "tiny", "-n", "llm", "--no-wait").code == 0
+    cli_service.step()
+    assert cli_service.child()["spec"]["rayClusterConfig"]["suspend"] is True
+
+
 def test_a_suspended_service_is_not_released(run: Run, api: FakeAPI, cli_service: Declared, file: str) -> None:
     adopted(run, file)
     cli_service.settle()

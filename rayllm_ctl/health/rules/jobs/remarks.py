@@ -5,6 +5,7 @@ from __future__ import annotations
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.jobcontext import JobContext
 from rayllm_ctl.health.rules.jobs.job import logs_hint, resume_hint
+from rayllm_ctl.model.kube.labels import QUEUE
 from rayllm_ctl.model.observed import fields
 
 
@@ -71,7 +72,7 @@ def job_suspended(context: JobContext) -> Finding | None:
     job = context.job
     if job is None or not job.suspended:
         return None
-    queue = fields.label(job.item, "kueue.x-k8s.io/queue-name")
+    queue = fields.label(job.item, QUEUE)
     who = f"the queue {queue} of Kueue has not admitted it" if queue else "spec.suspend is set"
     resume = (
         f'kubectl patch rayjob {job.name} -n {context.namespace} --type merge -p \'{{"spec":{{"suspend":false}}}}\''

@@ -23,7 +23,7 @@ from rayllm_ctl.kinds.llmservice import ADOPT
 from rayllm_ctl.model.events import Applied, Checked, Noted
 from rayllm_ctl.model.kube.kuberay import is_suspended
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
-from rayllm_ctl.model.kube.labels import CONTROLLER, MANAGER
+from rayllm_ctl.model.kube.labels import CONTROLLER, MANAGER, SUSPENDER
 from rayllm_ctl.model.kube.owned import declared_by, is_owned_by, owned, owner_reference
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
 from rayllm_ctl.model.observed.changes import Diff
@@ -37,7 +37,7 @@ from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live
 from rayllm_ctl.workflows.rollout.llmservice.declaration import find_declaration, manifest_of
 from rayllm_ctl.workflows.rollout.llmservice.spec import require_no_files, revision_annotations, spec_digest
-from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed
+from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed, suspend_or_resume
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.prerequisites import fit
 from rayllm_ctl.workflows.rollout.shipped_code import restored
@@ -132,6 +132,7 @@ def adopt(found: Adoption, *, dry_run: bool = False) -> Iterator[Applied | Noted
         _keep_revision(found, owner)
     # What runs the service last: until then its controller leaves all of it alone.
     children = sorted((owned(item, owner) for item in found.manifests), key=lambda one: one["kind"] in WORKLOADS)
+    children = suspend_or_resume(children, service.live, suspended=False)
     stored = []
     for event, item in apply(
         cluster, children, dry_run="server" if dry_run else "none", field_manager=CONTROLLER, force_conflicts=True
@@ -141,6 +142,7 @@ def adopt(found: Adoption, *, dry_run: bool = False) -> Iterator[Applied | Noted
     if dry_run:
         return
     give_up(cluster, stored, MANAGER)
+    give_up(cluster, stored, SUSPENDER)
     yield Noted(
         f"llmservice/{service.name} declares the service now: change it with kubectl, or with rayllm-ctl as before"
     )

@@ -26,8 +26,9 @@ from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.workflows.rollout.llmservice.adopt import give_up
 from rayllm_ctl.workflows.rollout.llmservice.declaration import find_declaration, read_declaration
 from rayllm_ctl.workflows.rollout.llmservice.spec import spec_digest
-from rayllm_ctl.workflows.rollout.manifests import apply_rights, placed
+from rayllm_ctl.workflows.rollout.manifests import apply_rights, placed, was_suspended
 from rayllm_ctl.workflows.rollout.shipped_code import restored
+from rayllm_ctl.workflows.rollout.suspend import set_suspended
 from rayllm_ctl.workflows.services import ServiceRef, read_service_ref, require_service
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ def release_service(found: ServiceRelease, *, dry_run: bool = False) -> Iterator
     for event, item in apply(cluster, found.manifests, force_conflicts=True):
         yield event
         stored.append(item)
+    if was_suspended(service.live):
+        yield from set_suspended(service, suspended=False)
     give_up(cluster, stored, CONTROLLER)
     yield Noted(f"{service.label} is a service of the command line now: rayllm-ctl deploy -f FILE changes it")
 
