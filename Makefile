@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test test-slow e2e chaos demo record bench bench-scale accuracy fuzz fuzz-controller fuzz-gateway docs chart-repository lock clean
+.PHONY: help install lint types unit test test-slow e2e chaos demo record bench bench-scale accuracy fuzz fuzz-controller fuzz-gateway docs site chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,10 +18,11 @@ help: ## list the targets
 
 install: .venv/.installed ## make .venv with the pinned development tools
 
-lint: install ## ruff, import-linter, generated files up to date
+lint: install ## ruff, import-linter, the documentation site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 types: install ## mypy --strict
 	$(BIN)/mypy
@@ -67,6 +68,9 @@ docs: install ## rewrite what is made from the code
 	$(BIN)/python scripts/template_values.py
 	$(BIN)/python scripts/crds.py
 	$(BIN)/python -m e2e.images.containerfile
+
+site: install ## build the documentation site into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 HELM ?= helm
 CHART_URL ?=

@@ -4,50 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
-import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from rayllm_ctl.cli import app
-from tests.catalog.hubserver import CONFIG
-
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-GENERATED = {ROOT / "docs/reference/cli.md"}
-LANGUAGES = {"python", "sh", "console", "json", "text", "yaml"}
-"""`sh` is what a reader is to type; `console` also shows what is printed."""
-
-FENCE = re.compile(r"(?:<!-- (?P<comment>[^\n]*) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
-
-
-class Block(NamedTuple):
-    """A fenced block and where it starts; `comment` is the HTML comment in the line above it."""
-
-    where: str
-    language: str
-    text: str
-    comment: str
-
-
-def blocks() -> Iterator[Block]:
-    for page in PAGES:
-        if page in GENERATED:
-            continue
-        content = page.read_text(encoding="utf-8")
-        for match in FENCE.finditer(content):
-            line = content.count("\n", 0, match.start("language")) + 1
-            yield Block(f"{page.relative_to(ROOT)}:{line}", match["language"], match["text"], match["comment"] or "")
-
-
-BLOCKS = list(blocks())
-RUN = [block for block in BLOCKS if block.language == "sh" and not block.comment.startswith("not run: ")]
+from tests.docs.pages import PAGES, ROOT
 
 
 @pytest.mark.parametrize("name", ["cli_reference.py", "operator_rules.py", "rbac_reference.py", "template_values.py"])
@@ -55,47 +20,6 @@ def test_what_is_made_from_the_code_is_current(name: str) -> None:
     script = ROOT / "scripts" / name
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_every_block_has_a_language() -> None:
-    unmarked = [b.where for b in BLOCKS if b.language not in LANGUAGES and not b.comment.startswith("session")]
-    assert unmarked == []
-
-
-def without_a_shell(text: str) -> list[list[str]] | None:
-    """The arguments of rayllm-ctl, line by line; None where a line is for a shell."""
-    uncommented = re.sub(r"(?:^|\s)#.*", "", text, flags=re.M)
-    lines = [shlex.split(line) for line in uncommented.splitlines() if line]
-    if re.search(r"[|<>&;$`*]", uncommented) or any(program != "rayllm-ctl" for program, *_ in lines):
-        return None
-    return [arguments for _, *arguments in lines]
-
-
-@pytest.mark.parametrize("block", RUN, ids=lambda block: block.where)
-def test_shell_blocks_work(
-    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As typed, in a directory with a model's config; no network: the catalog stands in for the Hub."""
-    (tmp_path / "my-model").mkdir()
-    (tmp_path / "my-model" / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
-    commands = without_a_shell(block.text)
-    for arguments in commands or ():
-        assert app.run(arguments) == 0, f"{block.where}: {arguments}\n{capsys.readouterr()}"
-    if commands is None:
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        done = subprocess.run(
-            ["bash", "-euc", block.text], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{block.where}\n{done.stdout}\n{done.stderr}"
-
-
-def test_blocks_that_are_not_run_say_why() -> None:
-    assert len(RUN) >= 3
-    reasons = [block.comment for block in BLOCKS if block.comment.startswith("not run")]
-    assert all(re.fullmatch(r"not run: .{5,}", reason) for reason in reasons)
 
 
 def tier(file: Path) -> str:
