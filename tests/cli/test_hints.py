@@ -23,10 +23,10 @@ OF_OTHER_PROGRAMS = frozenset(
         "--containers", "--field-selector", "--force", "--from-env-file", "--from-file", "--from-literal",
         "--grace-period", "--minify", "--overrides", "--overwrite", "--raw", "--restart", "--rm", "--server-side",
         "--show-labels", "--sort-by", "--subresource", "--type",
-        # helm, the KubeRay operator, ray, vLLM, redis-cli, pip, wget
+        # helm, the KubeRay operator, ray, vLLM, redis-cli, pip, apt-get, wget
         "--address", "--create-namespace", "--repo", "--feature-gates", "--watch-namespace", "--max-worker-port",
         "--min-worker-port", "--kv-cache-memory-bytes", "--pattern", "--scan", "--no-cache-dir",
-        "--no-deps", "--python", "--wheel-dir", "--without-pip",
+        "--no-deps", "--no-install-recommends", "--python", "--wheel-dir", "--without-pip",
         "--spider",
         # of every command, and of what runs in the pods
         "--help", "--settings", "--no",

@@ -1,4 +1,4 @@
-"""Dockerfiles: of an image with all that the gateway and the Transformers engine need, and of the controller."""
+"""Dockerfiles: of an image with all that the gateway and the Transformers engine need, of the controller and for CI."""
 
 from __future__ import annotations
 
@@ -41,24 +41,48 @@ def controller_recipe(base: str | None) -> str:
     """
     _check_reference(base, _PYTHON)
     built = f"REGISTRY/rayllm-controller:{__version__}"
-    wheel = f"rayllm_ctl-{__version__}-py3-none-any.whl"
     lines = (
         f"# The controller of rayllm-ctl {__version__}. In a checkout of this version, with Docker 23 or Podman 5:",
         "#   pip wheel --no-deps --wheel-dir dist .",
         f"#   rayllm-ctl image recipe --controller | docker build -t {built} -f - dist",
-        f"FROM {base or _PYTHON} AS build",
-        f"COPY {wheel} /tmp/",
-        "RUN python3 -m venv --without-pip /opt/rayllm \\",
-        f" && python3 -m pip --python /opt/rayllm/bin/python install --no-cache-dir /tmp/{wheel} \\",
-        " && /opt/rayllm/bin/rayllm-ctl --help > /dev/null",
-        f"FROM {base or _PYTHON}",
-        "COPY --from=build /opt/rayllm /opt/rayllm",
-        "ENV PATH=/opt/rayllm/bin:$PATH PYTHONDONTWRITEBYTECODE=1",
+        *_installed(base or _PYTHON),
         f"USER {_NOBODY}:{_NOBODY}",
         'ENTRYPOINT ["rayllm-ctl"]',
         'CMD ["controller", "--all-namespaces"]',
     )
     return "\n".join(lines) + "\n"
+
+
+def ci_recipe(base: str | None) -> str:
+    """The Dockerfile of an image for jobs of a CI system; it needs the wheel of this version in the build context.
+
+    base: an image with Python to build on; None: the public one. UsageError if it is not a reference. There is no
+    entrypoint, since CI systems start a shell, and no user, since some of them write as root.
+    """
+    _check_reference(base, _PYTHON)
+    lines = (
+        f"# rayllm-ctl {__version__} for CI jobs, with git. In a checkout of this version, with Docker 23 or Podman 5:",
+        "#   pip wheel --no-deps --wheel-dir dist .",
+        f"#   rayllm-ctl image recipe --ci | docker build -t REGISTRY/rayllm-ctl:{__version__} -f - dist",
+        *_installed(base or _PYTHON),
+        "RUN command -v git > /dev/null \\",
+        " || (apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*)",
+        'CMD ["rayllm-ctl", "--help"]',
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _installed(base: str) -> Iterator[str]:
+    """The command line in a virtual environment of the image, without what installed it."""
+    wheel = f"rayllm_ctl-{__version__}-py3-none-any.whl"
+    yield f"FROM {base} AS build"
+    yield f"COPY {wheel} /tmp/"
+    yield "RUN python3 -m venv --without-pip /opt/rayllm \\"
+    yield f" && python3 -m pip --python /opt/rayllm/bin/python install --no-cache-dir /tmp/{wheel} \\"
+    yield " && /opt/rayllm/bin/rayllm-ctl --help > /dev/null"
+    yield f"FROM {base}"
+    yield "COPY --from=build /opt/rayllm /opt/rayllm"
+    yield "ENV PATH=/opt/rayllm/bin:$PATH PYTHONDONTWRITEBYTECODE=1"
 
 
 def _check_reference(image: str | None, example: str) -> None:

@@ -1,4 +1,4 @@
-"""`image recipe`: the Dockerfile of the controller. That of the serving image is in tests/render/test_gateway.py."""
+"""`image recipe`: the Dockerfiles of the controller and for CI. tests/render/test_gateway.py has the other."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rayllm_ctl.cli import app
 CHART = Path(__file__).parents[3] / "charts" / "rayllm-operator"
 
 
-def recipe(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
-    assert app.run(["image", "recipe", "--controller", *flags]) == 0
+def recipe(capsys: pytest.CaptureFixture[str], *flags: str, kind: str = "--controller") -> str:
+    assert app.run(["image", "recipe", kind, *flags]) == 0
     return capsys.readouterr().out
 
 
@@ -44,13 +44,25 @@ def test_another_base(capsys: pytest.CaptureFixture[str]) -> None:
     assert found == ["mirror.example/python:3.12"] * 2
 
 
+def test_an_image_for_ci_has_a_shell_as_its_command_and_git(capsys: pytest.CaptureFixture[str]) -> None:
+    text = recipe(capsys, kind="--ci")
+    assert f"COPY rayllm_ctl-{__version__}-py3-none-any.whl /tmp/\n" in text
+    assert "install -y --no-install-recommends git " in text
+    assert not re.search(r"^(ENTRYPOINT|USER)", text, re.M)
+    other = recipe(capsys, "--image", "mirror.example/python:3.14", kind="--ci")
+    assert re.findall(r"^FROM (\S+)", other, re.M) == ["mirror.example/python:3.14"] * 2
+
+
 @pytest.mark.parametrize(
     ("flags", "error"),
     [
-        (("--vllm-version", "0.29.0"), "--vllm-version: the image of the controller has no vLLM"),
-        (("--image", "not an image"), "--image: not a valid image reference, such as python:3.12-slim"),
+        (("--controller", "--vllm-version", "0.29.0"), "--vllm-version: the image of the controller has no vLLM"),
+        (("--ci", "--vllm-version", "0.29.0"), "--vllm-version: the image for CI has no vLLM"),
+        (("--ci", "--image", "not an image"), "--image: not a valid image reference, such as python:3.12-slim"),
+        (("--controller", "--image", "not an image"), "--image: not a valid image reference, such as python:3.12-slim"),
+        (("--ci", "--controller"), "--controller and --ci are two images"),
     ],
 )
 def test_what_does_not_apply(flags: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run(["image", "recipe", "--controller", *flags]) == 2
+    assert app.run(["image", "recipe", *flags]) == 2
     assert error in capsys.readouterr().err
