@@ -2,7 +2,7 @@
 
 The formulas rest on start-up logs of few kinds of GPU, versions and architectures. Where a case lies outside them, each
 thing that is not known adds a spread of its own, so that the width of a band follows from what is known about it.
-`LOGS` says what was measured; docs/concepts/memory-model.md explains the spreads.
+`LOGS` says what was measured; docs/contributing/measurements.md explains the spreads.
 """
 
 from __future__ import annotations
