@@ -10,7 +10,6 @@ import importlib
 import os
 import re
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
@@ -172,6 +171,8 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
         result = group.main(list(arguments), prog_name=program, standalone_mode=False, obj=codes)
     except UserError as error:
         if debug:
+            import traceback
+
             traceback.print_exception(error)
         accepted = {RiskyPlanError: "--accept-risk", OutageError: "--accept-outage"}
         flags = [f"{flag} to proceed anyway" for kind, flag in accepted.items() if isinstance(error, kind)]
