@@ -71,6 +71,13 @@ def test_arguments_are_those_of_the_standard_library() -> None:
                 cls(*arguments, **named)
 
 
+def test_all_instances_of_a_class_are_made_alike() -> None:
+    cls = shape(lambda cls: dataclass(frozen=True)(cls))
+    for rows in range(100):
+        for arguments, named in (((rows,), {}), ((), {"names": ("a",), "rows": rows}), ((rows, (), {"x": 1}), {})):
+            assert list(vars(cls(*arguments, **named)).items()) == list(vars(THEIRS(*arguments, **named)).items())
+
+
 def test_a_class_is_filled_by_its_base_and_itself() -> None:
     @dataclass(frozen=True)
     class Base:
