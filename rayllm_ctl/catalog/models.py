@@ -8,6 +8,7 @@ scripts/catalog_models.py. A look-up parses one or two lines, never the file.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
@@ -51,7 +52,7 @@ def _gated() -> tuple[str, ...]:
 
 def names() -> tuple[str, ...]:
     """All names, in alphabetical order."""
-    return tuple(json.loads(line[6 : line.index('","', 6) + 1]) for line in _lines())
+    return tuple(_name(line) for line in _lines())
 
 
 def models() -> Iterator[CatalogModel]:
@@ -80,21 +81,29 @@ def _model(entry: Mapping[str, Any]) -> CatalogModel:
 
 
 def _entry(model_id: str) -> dict[str, Any] | None:
-    text, lower = _text()
-    wanted = json.dumps(model_id.lower())
-    start = lower.find(f'\n{{"id":{wanted},')
-    if start < 0:
+    wanted = model_id.lower()
+    text = _text()
+    offset = bisect_left(range(len(text)), wanted, key=lambda offset: _name(_line(offset)).lower())
+    if offset == len(text) or _name(_line(offset)).lower() != wanted:
         return None
-    entry: dict[str, Any] = json.loads(text[start + 1 : text.index("\n", start + 1)])
+    entry: dict[str, Any] = json.loads(_line(offset))
     return entry
 
 
-def _lines() -> list[str]:
-    return _text()[0].strip("\n").split("\n")
+def _line(offset: int) -> bytes:
+    """The line that the byte at `offset` is in."""
+    text = _text()
+    return text[text.rfind(b"\n", 0, offset) + 1 : text.find(b"\n", offset)]
+
+
+def _name(line: bytes) -> str:
+    return str(json.loads(line[6 : line.index(b'","', 6) + 1]))
+
+
+def _lines() -> list[bytes]:
+    return _text().splitlines()
 
 
 @cache
-def _text() -> tuple[str, str]:
-    """The file with a newline before its first line, and the same in lower case (equally long: it is ASCII)."""
-    text = "\n" + data.read_data("models.jsonl")
-    return text, text.lower()
+def _text() -> bytes:
+    return (data.FOLDER / "models.jsonl").read_bytes()

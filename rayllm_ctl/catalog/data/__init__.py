@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+FOLDER = Path(__file__).parent
+
 
 def read_data(file: str) -> str:
     """The text of one data file."""
-    return (Path(__file__).parent / file).read_text(encoding="utf-8")
+    return (FOLDER / file).read_text(encoding="utf-8")
