@@ -21,7 +21,7 @@ _FIELDS = {
 }
 """The fields of a model that flags set which suggestions name."""
 
-_FLAG = re.compile(r"(--[a-z-]+) ([^\s;,]+)( (?=--)|)")
+_FLAG = r"(--[a-z-]+) ([^\s;,]+)( (?=--)|)"
 
 _WORST: tuple[Verdict, ...] = ("invalid", "does-not-fit", "risky", "fits")
 
@@ -76,7 +76,7 @@ def _as_fields(flags: str) -> str:
         name = _FIELDS.get(found[1])
         return found[0] if name is None else f"{name}: {found[2]}{',' if found[3] == ' ' else ''}{found[3]}"
 
-    return _FLAG.sub(field, flags).replace("spec.engine.transformers.", "engine.transformers.")
+    return re.sub(_FLAG, field, flags).replace("spec.engine.transformers.", "engine.transformers.")
 
 
 def _named(plans: Mapping[str, Plan]) -> Iterator[Reason]:
