@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rayllm_ctl.kinds.common import (
     EXPOSURE,
     FORGET,
@@ -15,10 +17,12 @@ from rayllm_ctl.kinds.common import (
 )  # fmt: skip
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import MODEL
-from rayllm_ctl.model.observed.changes import Explanation, Running
-from rayllm_ctl.model.observed.external import ExternalAddress
-from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.observed.changes import Explanation, Running
+    from rayllm_ctl.model.observed.external import ExternalAddress
+    from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 
 _KIND = kuberay.RAY_CLUSTER
 

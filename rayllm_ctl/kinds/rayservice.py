@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds.common import EXPOSURE, FORGET, FORWARDING, HISTORY, OPERATOR, OVERVIEW, REASONS, RECORD, SECURITY
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.model.observed.changes import Explanation, Running
-from rayllm_ctl.model.observed.external import ExternalAddress
-from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.observed.changes import Explanation, Running
+    from rayllm_ctl.model.observed.external import ExternalAddress
+    from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 
 _KIND = "RayService"
 

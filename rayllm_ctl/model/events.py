@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.observed.health import Health
 
 if TYPE_CHECKING:
+    from rayllm_ctl.model.observed.health import Health
     from rayllm_ctl.model.plan.plan import Plan
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.cluster_spec import cluster_path
-from rayllm_ctl.model.observed.changes import Explain
-from rayllm_ctl.model.observed.external import ExternalAddress
-from rayllm_ctl.model.observed.health import Health, Object, Snapshot
+
+if TYPE_CHECKING:
+    from rayllm_ctl.model.observed.changes import Explain
+    from rayllm_ctl.model.observed.external import ExternalAddress
+    from rayllm_ctl.model.observed.health import Health, Object, Snapshot
 
 Activity = Literal[
     "apply", "bounds", "follow", "record", "history", "restart", "suspend", "status", "list", "events", "follow-events",
