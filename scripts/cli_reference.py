@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,11 @@ from pathlib import Path
 import click
 
 from rayllm_ctl.cli.app import COMMANDS, group
+from rayllm_ctl.cli.parsing.command import ALL
 from rayllm_ctl.errors import EXIT_CODES
+
+_SHARED = re.compile(r"\n\n(?:Cluster|Global) options:(?:\n  .*)+")
+"""Sections that are printed once."""
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 
@@ -21,9 +26,11 @@ def reference() -> str:
     )
     lines = [
         "# Command line reference", "",
-        "Made from the code by `make docs`; `rayllm-ctl COMMAND --help` prints the same.", "",
+        "Made from the code by `make docs`; `rayllm-ctl COMMAND --help-all` prints the same.", "",
         "| exit code | meaning |", "|---|---|",
         *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()), "",
+        "Every command has the global options, and commands that talk to a cluster those of the cluster:", "",
+        "```", shared_options(root), "```", "",
         "Every option can be set in the environment as `RAYLLM_<COMMAND>_<OPTION>`; the command line wins.", "",
     ]  # fmt: skip
     for title, section in COMMANDS.items():
@@ -32,13 +39,22 @@ def reference() -> str:
             command = group.get_command(root, name)
             assert command is not None
             for title, text in helps(command, name, name, root):
-                lines += [f"### {title}", "", "```", text, "```", ""]
+                lines += [f"### {title}", "", "```", _SHARED.sub("", text), "```", ""]
     return "\n".join(lines)
+
+
+def shared_options(root: click.Context) -> str:
+    """The sections of help pages with the options of the cluster and of all commands."""
+    status = group.get_command(root, "status")
+    assert status is not None
+    [(_, page)] = helps(status, "status", "status", root)
+    return "".join(match.group() for match in _SHARED.finditer(page)).strip("\n")
 
 
 def helps(command: click.Command, name: str, title: str, parent: click.Context) -> Iterator[tuple[str, str]]:
     """The title and help of a command, and of those below it."""
     context = click.Context(command, info_name=name, parent=parent, max_content_width=100, terminal_width=100)
+    context.meta[ALL] = True
     yield title, command.get_help(context)
     if isinstance(command, click.Group):
         for below in command.list_commands(context):

@@ -15,8 +15,12 @@ from collections.abc import Sequence
 import click
 
 from rayllm_ctl import __version__
-from rayllm_ctl.cli.repeated import RepeatedOption, reject_repeated
-from rayllm_ctl.console.style import Color, Printer
+from rayllm_ctl.cli.parsing.arguments import choices
+from rayllm_ctl.cli.parsing.command import CommandGroup, UnknownFlagError
+from rayllm_ctl.cli.parsing.global_flags import GlobalFlags
+from rayllm_ctl.cli.parsing.read_ahead import RepeatedOption, read_ahead
+from rayllm_ctl.cli.parsing.typed import name_as_typed
+from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, OutageError, RiskyPlanError, UserError
 
 COMMANDS: dict[str, dict[str, str]] = {
@@ -71,6 +75,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "explain": "Explain a field of the spec file.",
         "version": "Print the versions of rayllm-ctl, the cluster and KubeRay.",
         "completion": "Print the completion script of a shell.",
+        "help": "Show the help page of a command.",
     },
 }
 
@@ -97,12 +102,12 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "access": ("chat", "endpoint", "port-forward", "keys", "serve-config", "dashboard"),
     "batch": ("batch",),
     "bench": ("bench",),
-    "setup": ("check", "controller", "rbac", "version", "completion"),
+    "setup": ("check", "controller", "rbac", "version", "completion", "help"),
 }
 """The folder of cli/commands/ in which the module of a command is."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """Commands are modules of cli/commands/TOPIC/ with an attribute `command`, imported when they run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -115,17 +120,6 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"rayllm_ctl.cli.commands.{topic}.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0] if args else ""
-        if not name.startswith("-") and name not in self.list_commands(ctx):
-            from rayllm_ctl.model.kube.names import did_you_mean
-
-            meant = did_you_mean(name, (f'"{one}"' for one in self.list_commands(ctx)))
-            raise click.UsageError(f'unknown command "{name}"' + (f", {meant}" if meant else ""), ctx)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for title, section in COMMANDS.items():
@@ -141,90 +135,79 @@ class LazyGroup(click.Group):
     epilog="Flags can also be set by environment variables: RAYLLM_<COMMAND>_<FLAG>, for example RAYLLM_DEPLOY_GPU.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="rayllm-ctl", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Print a traceback when a command fails.")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="When to use colors. NO_COLOR takes precedence.",
-)
-@click.pass_context
-def group(ctx: click.Context, debug: bool, color: str) -> None:
+def group() -> None:
     """From a model's name to a healthy, autoscaling, OpenAI-compatible endpoint on Kubernetes.
 
     \b
-      rayllm-ctl plan   --model Qwen/Qwen3-32B
-      rayllm-ctl deploy --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4
+      rayllm-ctl plan Qwen/Qwen3-32B
+      rayllm-ctl deploy Qwen/Qwen3-32B --gpu H100-80GB --tp 4
     """
-    ctx.meta["rayllm.debug"] = debug
-    ctx.meta["rayllm.color"] = color
 
 
 def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     """Run the command line; return the exit code. With --debug errors show a traceback, and bugs are raised."""
-    debug, color = _global_options(arguments, program)
-    printer = Printer.for_error(color)
+    flags = GlobalFlags()
     codes = {"failed": FAILED}  # diff changes it: its exit code 1 means that there are differences
     try:
-        reject_repeated(group, arguments, program, None)
+        read_ahead(group, arguments, program, flags)
         result = group.main(list(arguments), prog_name=program, standalone_mode=False, obj=codes)
     except UserError as error:
-        if debug:
+        if flags.debug:
             import traceback
 
             traceback.print_exception(error)
         accepted = {RiskyPlanError: "--accept-risk", OutageError: "--accept-outage"}
-        flags = [f"{flag} to proceed anyway" for kind, flag in accepted.items() if isinstance(error, kind)]
-        printer.error(error.message, (*error.hints, *flags))
+        proceed = [f"{flag} to proceed anyway" for kind, flag in accepted.items() if isinstance(error, kind)]
+        _print_error(flags, error.message, (*error.hints, *proceed))
         return codes["failed"] if error.exit_code == FAILED else error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
-        return USAGE
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        return OK
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else program
         message, hints = _usage_problem(error)
-        printer.error(message, (*hints, f"{where} --help"))
+        _print_error(flags, message, (*hints, f"{where} --help"))
         return USAGE
     except (click.Abort, KeyboardInterrupt):
-        printer.error("interrupted")
+        _print_error(flags, "interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         # stdout was closed (`| head`): exit quietly.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:  # a bug: users see no traceback without --debug
-        if debug:
+        if flags.debug:
             raise
         if isinstance(error, OSError) and error.filename is not None:  # for example a path that is too long
-            printer.error(f"{error.filename}: {error.strerror}")
+            _print_error(flags, f"{error.filename}: {error.strerror}")
             return codes["failed"]
         hint = f"{program} --debug COMMAND shows where it occurred"
-        printer.error(f"internal error: {type(error).__name__}: {error}", (hint,))
+        _print_error(flags, f"internal error: {type(error).__name__}: {error}", (hint,))
         return codes["failed"]
     return result if isinstance(result, int) else OK
 
 
+def _print_error(flags: GlobalFlags, message: str, hints: Sequence[str] = ()) -> None:
+    Printer.for_error(flags.color).error(message, hints)
+
+
 def _usage_problem(error: click.ClickException) -> tuple[str, tuple[str, ...]]:
     """The message of a Click error in our format, and its hints."""
-    if isinstance(error, click.NoSuchOption):
-        close = " or ".join(error.possibilities or ())
-        return f"unknown flag: {error.option_name}", (f"did you mean {close}?",) if close else ()
+    if isinstance(error, UnknownFlagError):
+        return error.format_message(), error.hints
     if isinstance(error, RepeatedOption):
         return error.format_message(), (error.hint,) if error.hint else ()
-    text = error.format_message().rstrip(".")
-    text = re.sub(r"'([^']*)'", r'"\1"', re.sub(r"'(-[^']*)'", r"\1", text))
+    context, param = getattr(error, "ctx", None), getattr(error, "param", None)
+    if context is not None and param is not None and isinstance(error, click.BadParameter):
+        name = name_as_typed(param, context)
+        if isinstance(error, click.MissingParameter):
+            return f"{name} is required{choices(param)}", ()
+        return f"invalid value for {name}: {_quotes(error.message)}".rstrip("."), ()
+    text = _quotes(error.format_message()).rstrip(".")
     return text[:1].lower() + text[1:], ()
 
 
-def _global_options(arguments: Sequence[str], program: str) -> tuple[bool, Color]:
-    """--debug and --color, even if the rest of the command line cannot be parsed."""
-    context = group.make_context(
-        program,
-        list(arguments),
-        resilient_parsing=True,
-        ignore_unknown_options=True,
-        **group.context_settings,
-    )
-    return context.params["debug"] or False, context.params["color"] or "auto"
+def _quotes(text: str) -> str:
+    """`text` of Click with our quotes, and flags without any."""
+    return re.sub(r"'([^']*)'", r'"\1"', re.sub(r"'(-[^']*)'", r"\1", text))

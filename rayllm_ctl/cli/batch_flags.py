@@ -7,7 +7,7 @@ from typing import get_args
 import click
 
 from rayllm_ctl.cli.options import DEPLOY_FLAGS, SERVICE_FLAGS, FlagTable
-from rayllm_ctl.cli.values import Duration, KeyValue
+from rayllm_ctl.cli.values import Duration, KeyValue, ModelName
 from rayllm_ctl.model.spec.batch import InputFormat, OutputFormat, Task
 
 ENGINE_FIELDS = (
@@ -21,7 +21,11 @@ ENGINE_FIELDS = (
 """Fields of the engine and its pods, with the same flags as those of a service."""
 
 _OWN: FlagTable = (
-    (("--model",), "model.id", {"metavar": "NAME", "help": "Hugging Face model name, or any name with --model-path."}),
+    (
+        ("--model",),
+        "model.id",
+        {"type": ModelName(), "metavar": "NAME", "help": "Same as MODEL; or any name with --model-path."},
+    ),
     (
         ("--lora-path",),
         "model.lora_path",

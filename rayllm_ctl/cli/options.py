@@ -13,11 +13,13 @@ from rayllm_ctl.cli.values import (
     Duration,
     KeyValue,
     KubeRayVersion,
+    ModelName,
     Quantity,
     SecretReference,
     TolerationSpec,
     VolumeSpec,
 )
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
@@ -36,7 +38,7 @@ SERVICE_FLAGS: FlagTable = (
     (
         ("--model",),
         "model.id",
-        {"metavar": "NAME", "help": "Hugging Face model name, or any name with --model-path."},
+        {"type": ModelName(), "metavar": "NAME", "help": "Same as MODEL; or any name with --model-path."},
     ),
     (("--name",), "name", {"metavar": "NAME", "help": "Name of the service; derived from the model by default."}),
     (
@@ -242,6 +244,9 @@ DEPLOY_FLAGS: FlagTable = (
     ),
 )
 
+MODEL_ARGUMENT = "model_argument"
+"""The parameter for the model without a flag: plan Qwen/Qwen3-32B."""
+
 FLAGS: dict[str, str] = {field: declaration[0] for declaration, field, _ in SERVICE_FLAGS + DEPLOY_FLAGS}
 """The flag that sets a field, for messages."""
 
@@ -256,11 +261,15 @@ def service_options(deploy: bool = True, several: bool = False) -> Callable[[F],
 
 
 def spec_options(table: FlagTable, several: bool = False) -> Callable[[F], F]:
-    """The flags of a table and -f/--file, handed over as service_options does."""
+    """The flags of a table and -f/--file, handed over as service_options does, and the model as an argument."""
 
     fields = {declaration[-1].lstrip("-").replace("-", "_"): field for declaration, field, _ in table}
+    fields[MODEL_ARGUMENT] = "model.id"
 
     def overrides(values: Mapping[str, Any]) -> dict[str, Any]:
+        argument, flag = values[MODEL_ARGUMENT], values["model"]
+        if argument is not None and flag is not None:
+            raise UsageError(f"the model is given twice: {argument} and --model {flag}", hint=f"remove --model {flag}")
         return {fields[name]: value for name, value in values.items() if value not in (None, ())}
 
     file = click.option(
@@ -271,7 +280,8 @@ def spec_options(table: FlagTable, several: bool = False) -> Callable[[F], F]:
         multiple=several,
         help="Spec file, - for standard input; flags take precedence." + (" Can be repeated." if several else ""),
     )
-    options = [file, *(click.option(*declaration, **settings) for declaration, _, settings in table)]
+    argument = click.argument(MODEL_ARGUMENT, metavar="[MODEL]", required=False, type=ModelName())
+    options = [argument, file, *(click.option(*declaration, **settings) for declaration, _, settings in table)]
     return lambda function: gathered(function, options, tuple(fields), "overrides", overrides)
 
 

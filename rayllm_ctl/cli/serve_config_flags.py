@@ -57,7 +57,7 @@ def serve_file(
         if code is not None:
             raise UsageError("--code requires --serve-config")
         return None
-    from rayllm_ctl.cli.service import resolve_service
+    from rayllm_ctl.cli.service import flag_of, resolve_service
     from rayllm_ctl.model.kube.names import service_name
     from rayllm_ctl.workflows.render.types import ServeFile
 
@@ -65,7 +65,7 @@ def serve_file(
         raise UsageError(f"{flag} cannot be combined with -f: a spec file describes a model")
     if template_dir is not None:
         raise UsageError("--serve-config cannot be combined with --template-dir: templates lay out a model's plan")
-    others = [FLAGS.get(field, f"--{field}") for field in overrides if field not in _APPLY]
+    others = [flag_of(field, FLAGS) for field in overrides if field not in _APPLY]
     if others:
         raise UsageError(f"{flag} cannot be combined with {', '.join(others)}")
     if str(serve_config) == "-" and "name" not in overrides:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def resolve_service(
         if "model.id" in overrides:
             service = dataclasses.replace(service, model=dataclasses.replace(service.model, id=overrides["model.id"]))
     elif "model.id" not in overrides:
-        raise UsageError("a model is required", hint=("--model Qwen/Qwen3-32B", "-f qwen.yaml"))
+        raise UsageError("a model is required", hint=(f"{_command()} Qwen/Qwen3-32B", f"{_command()} -f qwen.yaml"))
     else:
         model = overrides["model.id"]
         service = LLMService(name=service_name(model), model=Model(model))
@@ -55,10 +56,14 @@ def resolve_service(
     return service
 
 
+def _command() -> str:
+    context = click.get_current_context(silent=True)
+    return context.command_path if context else "rayllm-ctl deploy"
+
+
 def _usage() -> str:
     """The command that shows the flags of the current command."""
-    context = click.get_current_context(silent=True)
-    return f"{context.command_path if context else 'rayllm-ctl deploy'} --help"
+    return f"{_command()} --help"
 
 
 def invalid(
@@ -66,9 +71,29 @@ def invalid(
 ) -> UsageError:
     """The error with every problem by its flag or path; `usage` is the hint if there is no file to correct."""
     hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
-    lines = [f"{place(problem, overrides, flags)}: {problem.message}" for problem in problems]
+    lines = [f"{place(problem, overrides, flags)}: {_as_typed(problem, overrides, flags)}" for problem in problems]
     corrected = usage if file is None else f"correct {'standard input' if str(file) == '-' else file}"
     return UsageError("\n".join(lines), hint=tuple(hints) or corrected)
+
+
+def _as_typed(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> str:
+    """The message of a problem, in which fields that were set on the command line are called by what set them."""
+    names = {".".join(_path(field)): flag_of(field, flags) for field in overrides}
+    if "replicas.fixed" in overrides:
+        names |= dict.fromkeys(("spec.replicas.min", "spec.replicas.max"), flag_of("replicas.fixed", flags))
+    return re.sub(r"\bspec(?:\.\w+)+", lambda found: names.get(found[0], found[0]), problem.message)
+
+
+def flag_of(field: str, flags: Mapping[str, str]) -> str:
+    """What set a field on the command line: its flag, the argument for the model, or a variable."""
+    from rayllm_ctl.cli.options import MODEL_ARGUMENT
+    from rayllm_ctl.cli.parsing.typed import flag_as_typed
+
+    return flag_as_typed(flags.get(field, f"--{field}"), MODEL_ARGUMENT if field == "model.id" else None)
+
+
+def _path(field: str) -> tuple[str, ...]:
+    return ("spec", *(camel(part) for part in field.split(".")))
 
 
 def may_be_batch(file: Path | None) -> bool:
@@ -94,14 +119,16 @@ def place(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, st
     if problem.path == ("metadata", "name"):
         return flags.get("name", problem.where)
     for field, value in overrides.items():
-        path = ("spec", *(camel(part) for part in field.split(".")))
+        path = _path(field)
         if field not in flags or problem.path[: len(path)] != path:
             continue
         rest = problem.path[len(path) :]
         if not (rest and isinstance(rest[0], str) and isinstance(value, tuple)):
-            return flags[field]
+            return flag_of(field, flags)
         if rest[0] in dict(value):
-            return f"{flags[field]} {rest[0]}"
+            return f"{flag_of(field, flags)} {rest[0]}"
+    if problem.path[1:] in (("replicas", "min"), ("replicas", "max")) and "replicas.fixed" in overrides:
+        return flag_of("replicas.fixed", flags)
     return problem.where
 
 
@@ -111,6 +138,11 @@ def _replicas(given: Replicas, overrides: Mapping[str, Any]) -> Replicas:
         raise UsageError(
             "--replicas cannot be combined with --min-replicas or --max-replicas",
             hint=(f"--replicas {fixed}", f"--min-replicas 1 --max-replicas {high or fixed}"),
+        )
+    if fixed is not None and fixed < 1:
+        raise UsageError(
+            f"--replicas: must be at least 1, not {fixed}",
+            hint="--min-replicas 0 --max-replicas 1    # no replica runs while there are no requests",
         )
     if fixed is not None:
         low = high = fixed

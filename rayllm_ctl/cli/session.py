@@ -127,6 +127,11 @@ class Display:
         print_data({"applied": applied, "health": health}, self._output)
 
 
+def live_view(ctx: click.Context) -> bool:
+    """Whether a live view may be redrawn: not in CI, and not between the lines of --verbose."""
+    return not (ctx.meta.get("rayllm.debug") or ctx.meta.get("rayllm.verbose") or os.environ.get("CI"))
+
+
 @contextmanager
 def show(ctx: click.Context, output: str | None, follow: bool = False) -> Iterator[Display]:
     """A display for the events of one command; its document is written if the command succeeds."""
@@ -134,7 +139,7 @@ def show(ctx: click.Context, output: str | None, follow: bool = False) -> Iterat
     from rayllm_ctl.console.style import Printer
 
     style = Printer.on(sys.stderr, ctx.meta.get("rayllm.color", "auto"))
-    with choose_progress(style, live=not ctx.meta.get("rayllm.debug") and not os.environ.get("CI")) as progress:
+    with choose_progress(style, live=live_view(ctx)) as progress:
         display = Display(progress, output, follow)
         yield display
     display.finish()

@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from rayllm_ctl.cli.parsing.command import CommandGroup
 
-class Subcommands(click.Group):
+
+class Subcommands(CommandGroup):
     """A group that knows its commands by name and short help; `load` imports the one of a name."""
 
     def __init__(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, ClassVar, cast, get_args
 
 import click
 
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.kuberay_versions import known_version
 from rayllm_ctl.model.kube.quantities import parse_duration, parse_quantity
 from rayllm_ctl.model.spec.form import SecretKey
@@ -39,6 +41,39 @@ class Quantity(click.ParamType[str]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return str(value)
+
+
+_HUBS = ("huggingface.co/", "www.huggingface.co/", "hf.co/")
+_NO_MODELS = ("collections", "datasets", "docs", "papers", "spaces")
+
+
+class ModelName(click.ParamType[str]):
+    """The name of a model, or the address of its page on the Hugging Face Hub."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        address = text.partition("://")[2] if text.startswith(("https://", "http://")) else text
+        hub = next((hub for hub in _HUBS if address.startswith(hub)), None)
+        if hub is None:
+            if text.endswith((".yaml", ".yml", ".json")):
+                raise UsageError(f"{quoted(text)} is a file, not the name of a model", hint=f"-f {shlex.quote(text)}")
+            return text
+        owner, name, *page = [*address.removeprefix(hub).split("#")[0].split("?")[0].rstrip("/").split("/"), ""]
+        if not owner or owner in _NO_MODELS:
+            self.fail(
+                f"{quoted(text)} is not the address of a model, such as https://huggingface.co/Qwen/Qwen3-32B",
+                param,
+                ctx,
+            )
+        model = f"{owner}/{name}" if name else owner
+        if page[:1] in (["blob"], ["resolve"], ["tree"]) and page[1] not in ("", "main"):
+            raise UsageError(
+                f"{quoted(text)} is the address of revision {page[1]}",
+                hint=f"{model} --revision {shlex.quote(page[1])}",
+            )
+        return model
 
 
 class KubeRayVersion(click.ParamType[str]):

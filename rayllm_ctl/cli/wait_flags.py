@@ -15,9 +15,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def wait_options(function: F) -> F:
     """--wait and --timeout."""
-    wait = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the model answers.")
+    return waiting_options("Wait until the model answers.")(function)
+
+
+def waiting_options(help_text: str) -> Callable[[F], F]:
+    """--wait, with its help, and --timeout."""
+    wait = click.option("--wait/--no-wait", default=True, show_default=True, help=help_text)
     timeout = click.option("--timeout", type=Duration(), help="How long to wait; from the last plan by default.")
-    return wait(timeout(function))
+    return lambda function: wait(timeout(function))
 
 
 def dry_run_option(function: F) -> F:

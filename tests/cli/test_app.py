@@ -102,9 +102,12 @@ def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]
     assert "hint: " in error
 
 
-def test_no_command_prints_help_and_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run([]) == 2
-    assert "Usage: rayllm-ctl" in capsys.readouterr().err
+@pytest.mark.parametrize("words", [(), ("keys",), ("batch",), ("bench",)])
+def test_a_group_alone_prints_its_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(words) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(" ".join(("Usage: rayllm-ctl", *words, "[OPTIONS] COMMAND")))
+    assert err == ""
 
 
 def test_the_plugin_calls_itself_kubectl_rayllm(capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +218,7 @@ def test_debug_is_a_flag_and_no_word_of_the_command_line(
     [
         (
             ["status", "--nmespace", "a"],
-            "✗ unknown flag: --nmespace\n\nhint: did you mean --namespace or --all-namespaces?\n",
+            "✗ unknown flag: --nmespace\n\nhint: did you mean --namespace?\n      rayllm-ctl status --help\n",
         ),
         (["--color", "purple", "status"], '✗ invalid value for --color: "purple" is not one of "auto", "always", "nev'),
         (["version", "x", "y"], "✗ got unexpected extra argument (y)\n\nhint: rayllm-ctl version --help\n"),

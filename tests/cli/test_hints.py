@@ -28,8 +28,8 @@ OF_OTHER_PROGRAMS = frozenset(
         "--min-worker-port", "--kv-cache-memory-bytes", "--pattern", "--scan", "--no-cache-dir",
         "--no-deps", "--no-install-recommends", "--python", "--wheel-dir", "--without-pip",
         "--spider",
-        # of every command, and of what runs in the pods
-        "--help", "--settings", "--no",
+        # of what runs in the pods
+        "--settings", "--no",
     }
 )  # fmt: skip
 
@@ -42,7 +42,8 @@ OF_BATCH_SUBMIT = (
 
 def flags(command: click.Command) -> set[str]:
     """The flags of a command and of all below it."""
-    own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    options = command.get_params(click.Context(command, help_option_names=["-h", "--help"]))
+    own = {name for option in options for name in (*option.opts, *option.secondary_opts)}
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):

@@ -43,6 +43,8 @@ spec:
         (("bench", "run", "--url", "a", "--url", "b"), "--url", "rayllm-ctl bench run --help"),
         (("batch", "submit", "--prompt", "a", "--prompt", "b"), "--prompt", "rayllm-ctl batch submit --help"),
         (("--color", "never", "--color", "always", "gpus"), "--color", "rayllm-ctl --help"),
+        (("--color", "never", "gpus", "--color", "always"), "--color", "rayllm-ctl gpus --help"),
+        (("batch", "--color=never", "list", "--color=always"), "--color", "rayllm-ctl batch list --help"),
     ],
 )
 def test_a_flag_with_one_value_is_given_once(

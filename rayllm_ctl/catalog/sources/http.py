@@ -8,6 +8,7 @@ An error is made of the headers alone, since `hf_raise_for_status` reads the who
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -20,6 +21,9 @@ from huggingface_hub.utils import hf_raise_for_status
 from rayllm_ctl.frozen import dataclass
 
 MAX_REDIRECTS = 5
+_requests = logging.getLogger("rayllm_ctl.requests")
+"""A line for each request, for --verbose; without queries, which may contain signatures."""
+
 _OF_ERRORS = ("X-Error-Code", "X-Error-Message", "Retry-After")
 
 
@@ -70,7 +74,9 @@ def get(
     try:
         request = session.build_request("GET", url, headers=headers, timeout=timeout)
         for _ in range(MAX_REDIRECTS + 1):
+            start = time.monotonic()
             with closing(session.send(request, stream=True, follow_redirects=False)) as response:
+                _log(response, time.monotonic() - start)
                 if not response.has_redirect_location:
                     _raise_for_status(response)
                     return Answer(_body(response, limit, deadline, whole), response.headers)
@@ -84,6 +90,12 @@ def get(
     except (httpx2.RequestError, httpx2.InvalidURL, ValueError) as error:
         raise FetchError(f"broke off ({type(error).__name__})") from error
     raise FetchError("redirected too often", kind="broken")
+
+
+def _log(response: httpx2.Response, seconds: float) -> None:
+    request, url = response.request, response.request.url
+    address = f"{url.scheme}://{url.host}{url.path}"
+    _requests.debug("%s %s %d in %.0f ms", request.method, address, response.status_code, 1000 * seconds)
 
 
 def _redirected(response: httpx2.Response) -> httpx2.Request:

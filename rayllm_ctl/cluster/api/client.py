@@ -8,6 +8,7 @@ a time limit.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,9 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """What is accepted where only the metadata of objects is read
 (k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go)."""
+
+requests = logging.getLogger("rayllm_ctl.requests")
+"""A line for each request, for --verbose."""
 
 _BUSY_TRIES = 3
 """How often a request is sent that the API server's flow control rejects (429 with Retry-After)."""
@@ -260,6 +264,7 @@ class Cluster:
         if body is not None:
             sent["Content-Type"] = content_type
         url = self.server + path + (f"?{urlencode(query)}" if query else "")
+        start = time.monotonic()
         try:
             response = self._transport.pool.request(
                 method, url, body=body, headers=sent, preload_content=False, retries=False, redirect=False,
@@ -267,6 +272,7 @@ class Cluster:
             )  # fmt: skip
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise unreachable(error, self.server, self.context) from error
+        requests.debug("%s %s %d in %.0f ms", method, url, response.status, 1000 * (time.monotonic() - start))
         try:
             yield response
         except urllib3.exceptions.HTTPError as error:

@@ -86,12 +86,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     Nearest are those with the fewest typing errors: "modle" is one away from "mode", and one from "model".
     """
     close = similar(word, known, 3, _CUTOFF)
-    errors = {one: _typing_errors(word, one) for one in close}
+    errors = {one: typing_errors(word, one) for one in close}
     near = [one for one in close if errors[one] == min(errors.values())]
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
-def _typing_errors(one: str, other: str) -> int:
+def typing_errors(one: str, other: str) -> int:
     """Letters that are missing, too many, wrong, or swapped with the next (the optimal string alignment distance)."""
     before, last = list[int](), list(range(len(other) + 1))
     for row, letter in enumerate(one, 1):

@@ -10,9 +10,10 @@ import click
 
 from rayllm_ctl.cli.api_key_input import api_key_option, read_api_key
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(short_help="Talk to a service through the API server.")
+@click.command(cls=Command, short_help="Talk to a service through the API server.")
 @click.argument("name")
 @click.argument("prompt", required=False)
 @click.option("--model", help="Model or adapter to ask if the service has several; the first by default.")

@@ -6,9 +6,10 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(short_help="Print the OpenAI-compatible address of a service.")
+@click.command(cls=Command, short_help="Print the OpenAI-compatible address of a service.")
 @click.argument("name")
 @click.option(
     "--external", is_flag=True, help="Print the URL for clients outside the cluster; fails if there is none yet."

@@ -11,6 +11,7 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command, CommandGroup
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.quantities import parse_duration
 
@@ -62,15 +63,20 @@ def _store(name: str | None, secret: str | None, kube: KubeFlags) -> tuple[Any, 
     return cluster, store_of(cluster, name, secret, kube.namespace or cluster.namespace)
 
 
-@click.group(name="keys", short_help="Create, list and revoke API keys of a service.")
+@click.group(cls=CommandGroup, name="keys", short_help="Create, list and revoke API keys of a service.")
 def command() -> None:
     """Create, list and revoke API keys of a service whose gateway requires them (spec.gateway.keys).
 
     A Secret holds the hash and the permissions of each key. Changes take effect in seconds, without a restart.
+
+    \b
+      rayllm-ctl keys create qwen3-32b --key-name alice
+      rayllm-ctl keys list qwen3-32b
+      rayllm-ctl keys revoke qwen3-32b --key-name alice
     """
 
 
-@command.command(name="create", short_help="Create a key and print it once.")
+@command.command(cls=Command, name="create", short_help="Create a key and print it once.")
 @_store_options
 @click.option("--key-name", required=True, help="Name of the key, which logs and metrics show.")
 @click.option("--models", multiple=True, metavar="MODEL", help="Model that the key may use, or all. Can be repeated.")
@@ -94,7 +100,7 @@ def create(
 
     \b
       export RAYLLM_API_KEY=$(rayllm-ctl keys create qwen3-32b --key-name alice)
-      rayllm-ctl keys create qwen3-32b --key-name batch --expires 30d --tokens 1000000/hour
+      rayllm-ctl keys create qwen3-32b --key-name batch --tokens 1000000/hour
     """
     from rayllm_ctl.cli.session import print_data
     from rayllm_ctl.model.spec.api_keys import ApiKey
@@ -115,12 +121,16 @@ def create(
         click.echo(note, err=True)
 
 
-@command.command(name="list", short_help="List the keys and their permissions.")
+@command.command(cls=Command, name="list", short_help="List the keys and their permissions.")
 @_store_options
 @output_option("json", "yaml", "name")
 @kube_options
 def list_keys(name: str | None, secret: str | None, output: str | None, kube: KubeFlags) -> None:
-    """List the API keys of service NAME: names, times, models and limits."""
+    """List the API keys of service NAME: names, times, models and limits.
+
+    \b
+      rayllm-ctl keys list qwen3-32b
+    """
     from rayllm_ctl.cli.session import print_data
     from rayllm_ctl.workflows.access import api_keys as keys
 
@@ -137,12 +147,16 @@ def list_keys(name: str | None, secret: str | None, output: str | None, kube: Ku
         click.echo(key_table(found, datetime.now(UTC)), nl=False)
 
 
-@command.command(name="revoke", short_help="Revoke a key.")
+@command.command(cls=Command, name="revoke", short_help="Revoke a key.")
 @_store_options
 @click.option("--key-name", required=True, help="Name of the key.")
 @kube_options
 def revoke(name: str | None, secret: str | None, key_name: str, kube: KubeFlags) -> None:
-    """Revoke an API key of service NAME: requests with it are rejected."""
+    """Revoke an API key of service NAME: requests with it are rejected.
+
+    \b
+      rayllm-ctl keys revoke qwen3-32b --key-name alice
+    """
     from rayllm_ctl.workflows.access import api_keys as keys
 
     cluster, store = _store(name, secret, kube)

@@ -7,9 +7,10 @@ import threading
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(short_help="Forward a port of this machine to the OpenAI-compatible API of a service.")
+@click.command(cls=Command, short_help="Forward a port of this machine to the OpenAI-compatible API of a service.")
 @click.argument("name")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Local port; 0: any free.")
 @kube_options

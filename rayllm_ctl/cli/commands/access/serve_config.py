@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(name="serve-config", short_help="Print the Serve configuration of a service.")
+@click.command(cls=Command, name="serve-config", short_help="Print the Serve configuration of a service.")
 @click.argument("name")
 @kube_options
 def command(name: str, kube: KubeFlags) -> None:

@@ -34,4 +34,10 @@ def _load(name: str) -> click.Command:
     name="batch", cls=Subcommands, table=COMMANDS, load=_load, short_help="Run batch inference over a dataset."
 )
 def command() -> None:
-    """Run batch inference over a dataset, on GPUs that exist only for the job."""
+    """Run batch inference over a dataset, on GPUs that exist only for the job.
+
+    \b
+      rayllm-ctl batch submit -f job.yaml
+      rayllm-ctl batch watch summaries -n llm
+      rayllm-ctl batch head summaries -n llm
+    """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -40,14 +39,14 @@ def follow_to_end(
 
 def show(ctx: click.Context, events: Iterable[BatchEvent | Applied], output: str | None) -> BatchEnded | None:
     """Draw events on standard error and, with -o json, write them to standard output; return how the job ended."""
-    from rayllm_ctl.cli.session import object_name
+    from rayllm_ctl.cli.session import live_view, object_name
     from rayllm_ctl.console.batch.progress import choose_job_progress
     from rayllm_ctl.console.style import Printer
 
     style = Printer.on(sys.stderr, ctx.meta.get("rayllm.color", "auto"))
     ended: BatchEnded | None = None
     write = _json_lines()
-    with choose_job_progress(style, live=not ctx.meta.get("rayllm.debug") and not os.environ.get("CI")) as progress:
+    with choose_job_progress(style, live=live_view(ctx)) as progress:
         for event in events:
             progress.handle(event)
             if isinstance(event, BatchEnded):

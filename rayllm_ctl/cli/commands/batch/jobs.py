@@ -9,18 +9,23 @@ import click
 from rayllm_ctl.cli.commands.batch.follow import follow_to_end, show
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 
 _KIND = "RayJob"
 
 
-@click.command(name="list", short_help="List the batch jobs.")
+@click.command(cls=Command, name="list", short_help="List the batch jobs.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
 @output_option("json", "yaml", "name")
 @kube_options
 @click.pass_context
 def list_jobs(ctx: click.Context, all_namespaces: bool, output: str | None, kube: KubeFlags) -> None:
-    """List the batch jobs of the namespace: rows, errors, rate, time left."""
+    """List the batch jobs of the namespace: rows, errors, rate, time left.
+
+    \b
+      rayllm-ctl batch list -n llm
+    """
     from rayllm_ctl.cli.session import connect, object_name, print_data, printer
     from rayllm_ctl.model.text.json_form import to_json
     from rayllm_ctl.workflows.batch.status import all_jobs
@@ -38,7 +43,7 @@ def list_jobs(ctx: click.Context, all_namespaces: bool, output: str | None, kube
         click.echo(job_table(rows, printer(ctx), namespaces=all_namespaces), nl=False)
 
 
-@click.command(name="status", short_help="Show the state of a job, with causes.")
+@click.command(cls=Command, name="status", short_help="Show the state of a job, with causes.")
 @click.argument("name")
 @output_option("json", "yaml", "name")
 @kube_options
@@ -47,6 +52,9 @@ def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -
     """Show the state of batch job NAME, its causes and next steps: rows, errors, rate, time left, tokens, causes, pods.
 
     Exits with 1 when it failed, has more row errors than allowed, is Stuck, Unknown or not found.
+
+    \b
+      rayllm-ctl batch status summaries -n llm
     """
     from rayllm_ctl.cli.session import connect, object_name, print_data, printer
     from rayllm_ctl.model.text.json_form import to_json
@@ -65,7 +73,7 @@ def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -
     ctx.exit(0 if row.health.state in HEALTHY_JOB_STATES else 1)
 
 
-@click.command(name="watch", short_help="Follow a job until it ends.")
+@click.command(cls=Command, name="watch", short_help="Follow a job until it ends.")
 @click.argument("name")
 @click.option("--timeout", type=Duration(), help="Stop after this long (default: never).")
 @output_option("json")
@@ -75,11 +83,15 @@ def watch(ctx: click.Context, name: str, timeout: float | None, output: str | No
     """Follow batch job NAME until it ends: rows done, errors, rate, time left. Ctrl-C leaves the job alone.
 
     \b
-    Exit codes: 0 every row is answered, or at most the allowed number of rows have an error
-                1 more rows have an error
-                2 the input was rejected
-                3 the job failed, or cannot run
-              124 --timeout has passed; the job keeps running
+    Exit codes:
+        0  every row is answered, or at most the allowed number have an error
+        1  more rows have an error
+        2  the input was rejected
+        3  the job failed, or cannot run
+      124  --timeout has passed; the job keeps running
+
+    \b
+      rayllm-ctl batch watch summaries -n llm
     """
     from rayllm_ctl.cli.session import connect
 
@@ -87,12 +99,16 @@ def watch(ctx: click.Context, name: str, timeout: float | None, output: str | No
     ctx.exit(follow_to_end(ctx, cluster, name, kube.namespace or cluster.namespace, timeout, output))
 
 
-@click.command(name="logs", short_help="Print the log of a job's driver.")
+@click.command(cls=Command, name="logs", short_help="Print the log of a job's driver.")
 @click.argument("name")
 @click.option("-f", "--follow", is_flag=True, help="Stream new lines until the driver ends.")
 @kube_options
 def logs(name: str, follow: bool, kube: KubeFlags) -> None:
-    """Print the log of the driver of batch job NAME: its own lines, and those of Ray and vLLM."""
+    """Print the log of the driver of batch job NAME: its own lines, and those of Ray and vLLM.
+
+    \b
+      rayllm-ctl batch logs summaries -n llm -f
+    """
     from rayllm_ctl.cli.session import connect
     from rayllm_ctl.workflows.batch.logs import driver_log
 
@@ -101,7 +117,7 @@ def logs(name: str, follow: bool, kube: KubeFlags) -> None:
         click.echo(piece, nl=False)
 
 
-@click.command(name="cancel", short_help="Delete a job and wait until its pods are gone.")
+@click.command(cls=Command, name="cancel", short_help="Delete a job and wait until its pods are gone.")
 @click.argument("name")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the pods are gone.")
 @click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait.")
@@ -121,6 +137,9 @@ def cancel(
     """Delete batch job NAME and the objects applied with it, and wait until its pods are gone.
 
     Finished rows stay in the output: the same job, submitted again, continues with the missing rows.
+
+    \b
+      rayllm-ctl batch cancel summaries -n llm
     """
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect
@@ -134,7 +153,7 @@ def cancel(
         show(ctx, events, output)
 
 
-@click.command(name="resume", short_help="Run a finished job again for the missing rows.")
+@click.command(cls=Command, name="resume", short_help="Run a finished job again for the missing rows.")
 @click.argument("name")
 @click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait for its old pods.")
 @output_option("name")
@@ -145,6 +164,9 @@ def resume(ctx: click.Context, name: str, timeout: float, output: str | None, ku
 
     KubeRay does not run a RayJob twice, so it is replaced by an identical one. Rows with an error are not tried
     again.
+
+    \b
+      rayllm-ctl batch resume summaries -n llm
     """
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect
@@ -160,7 +182,7 @@ def resume(ctx: click.Context, name: str, timeout: float, output: str | None, ku
         show(ctx, run_again(cluster, name, namespace, timeout=timeout), output)
 
 
-@click.command(name="head", short_help="Print the first rows of the output.")
+@click.command(cls=Command, name="head", short_help="Print the first rows of the output.")
 @click.argument("name")
 @click.option("--rows", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Number of rows.")
 @kube_options
@@ -168,6 +190,9 @@ def head(name: str, rows: int, kube: KubeFlags) -> None:
     """Print the first finished rows of the output of batch job NAME as JSON Lines.
 
     Reads s3:// and gs:// from this machine, with the credentials of its environment; this requires the package pyarrow.
+
+    \b
+      rayllm-ctl batch head summaries -n llm --rows 3
     """
     from rayllm_ctl.cli.session import connect
     from rayllm_ctl.workflows.batch.output import first_rows, output_of
@@ -177,7 +202,7 @@ def head(name: str, rows: int, kube: KubeFlags) -> None:
         click.echo(row)
 
 
-@click.command(name="download", short_help="Copy the output to this machine.")
+@click.command(cls=Command, name="download", short_help="Copy the output to this machine.")
 @click.argument("name")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @kube_options
@@ -185,6 +210,9 @@ def download(name: str, folder: Path, kube: KubeFlags) -> None:
     """Copy the finished output of batch job NAME into DIR. Run it again to copy new parts.
 
     Reads s3:// and gs:// from this machine, with the credentials of its environment; this requires the package pyarrow.
+
+    \b
+      rayllm-ctl batch download summaries ./answers -n llm
     """
     from rayllm_ctl.cli.session import connect
     from rayllm_ctl.workflows.batch.output import download_output as copy

@@ -11,12 +11,13 @@ import click
 from rayllm_ctl.cli.batch_flags import BATCH_FLAGS, BATCH_TABLE
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import facts_options, kuberay_option, spec_options
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.cli.wait_flags import force_option, manifests_dry_run_option
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 
-@click.command(short_help="Plan, render and apply a batch job.")
+@click.command(cls=Command, short_help="Plan, render and apply a batch job.")
 @spec_options(BATCH_TABLE)
 @facts_options
 @click.option("--accept-risk", is_flag=True, help="Submit a plan that is risky.")
@@ -48,10 +49,11 @@ def command(
     those of rayllm-ctl batch watch.
 
     \b
-      rayllm-ctl batch submit --model Qwen/Qwen3-8B --input 's3://bucket/articles/*.jsonl' \\
-        --output s3://bucket/summaries/ --prompt 'Summarize: {{ text }}' --concurrency 4
+      rayllm-ctl batch submit Qwen/Qwen3-8B --input 's3://bucket/news/*.jsonl' \\
+        --output s3://bucket/summaries/ --prompt 'Summarize: {{ text }}'
       rayllm-ctl batch submit -f job.yaml --dry-run=client
-      echo 'Why is the sky blue?' | rayllm-ctl batch submit --model Qwen/Qwen3-8B --input - --output s3://bucket/try/
+      echo 'Why is the sky blue?' | rayllm-ctl batch submit Qwen/Qwen3-8B \\
+        --input - --output s3://bucket/try/
     """
     from rayllm_ctl.cli.batch_spec import resolve_batch
     from rayllm_ctl.cli.commands.batch.follow import follow_to_end

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 
 import click
 
+from rayllm_ctl.cli.parsing.arguments import options_by_name, takes_value
 from rayllm_ctl.cli.subcommands import Subcommands
 
 COMMANDS = {
@@ -24,19 +26,25 @@ def _load(name: str) -> click.Command:
 
 
 class _BenchGroup(Subcommands):
-    """`run` if the first word is not a command."""
+    """`run` if no command follows the global flags."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.table, "-h", "--help"):
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
+    def below(self, ctx: click.Context, arguments: Sequence[str]) -> list[str]:
+        words = list(arguments)
+        options = options_by_name(self, ctx)
+        while words and words[0] in options and words[0] not in ctx.help_option_names:
+            del words[: 2 if takes_value(options[words[0]]) else 1]
+        if words and words[0] not in (*self.table, *ctx.help_option_names):
+            return ["run", *arguments]
+        return list(arguments)
 
 
-@click.group(name="bench", cls=_BenchGroup, table=COMMANDS, load=_load, short_help="Measure a service under load.")
+@click.group(name="bench", cls=_BenchGroup, table=COMMANDS, load=_load, short_help="Measure a service under load.",
+             epilog="`rayllm-ctl bench run --help` shows the flags of a test.")  # fmt: skip
 def command() -> None:
     """Measure a service, or any OpenAI-compatible server, under load.
 
     \b
-      rayllm-ctl bench qwen3-32b                          # the same as: bench run qwen3-32b
+      rayllm-ctl bench qwen3-32b              # the same as: bench run qwen3-32b
+      rayllm-ctl bench qwen3-32b --rate 4 --duration 2m
       rayllm-ctl bench --url http://127.0.0.1:8000/v1 --concurrency 1,4,16
     """

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.command(name="compare", short_help="Compare two results, and show which differences are noise.")
+@click.command(cls=Command, name="compare", short_help="Compare two results, and show which differences are noise.")
 @click.argument("first", type=_FILE)
 @click.argument("second", type=_FILE)
 @output_option("json")

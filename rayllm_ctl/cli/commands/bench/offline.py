@@ -10,6 +10,7 @@ import click
 from rayllm_ctl.cli.batch_flags import ENGINE_FIELDS
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import DEPLOY_FLAGS, FLAGS, SERVICE_FLAGS, facts_options, output_option, spec_options
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.errors import FAILED, INTERRUPTED
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -18,7 +19,7 @@ _FIELDS = {*ENGINE_FIELDS, "model.id", "name", "load.concurrency"}
 _FLAGS = tuple(flag for flag in SERVICE_FLAGS + DEPLOY_FLAGS if flag[1] in _FIELDS)
 
 
-@click.command(name="offline", short_help="Measure the engine without a server, in a Job.")
+@click.command(cls=Command, name="offline", short_help="Measure the engine without a server, in a Job.")
 @spec_options(_FLAGS)
 @facts_options
 @click.option("--accept-risk", is_flag=True, help="Run a plan that is risky.")
@@ -43,8 +44,8 @@ def command(
     """Measure the engine of one replica without a server: throughput and latency, with vLLM's own benchmarks.
 
     \b
-      rayllm-ctl bench offline --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4
-      rayllm-ctl bench offline -f qwen.yaml --input-tokens 1000 --output-tokens 200 --concurrency 16
+      rayllm-ctl bench offline Qwen/Qwen3-32B --gpu H100-80GB --tp 4
+      rayllm-ctl bench offline -f qwen.yaml --input-tokens 1000 --concurrency 16
 
     A Job runs a pod like that of a replica, with the same image, GPUs and engine arguments, and is deleted at the end.
     --concurrency is the batch size for the latency, 8 by default. Ctrl-C ends the Job and prints the results so far.

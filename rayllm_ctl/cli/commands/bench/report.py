@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from rayllm_ctl.cli.parsing.command import Command
+
 _RESULT = click.Path(path_type=Path, exists=True)
 
 
-@click.command(name="report", short_help="Write a result as a page with plots.")
+@click.command(cls=Command, name="report", short_help="Write a result as a page with plots.")
 @click.argument("result", type=_RESULT)
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), default="report.html",
               show_default=True, help="File to write.")  # fmt: skip

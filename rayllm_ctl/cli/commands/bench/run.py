@@ -12,10 +12,11 @@ from rayllm_ctl.cli.api_key_input import read_api_keys
 from rayllm_ctl.cli.commands.bench.load_flags import load_options, place_options
 from rayllm_ctl.cli.kube_flags import KubeFlags, cluster_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.errors import FAILED, INTERRUPTED
 
 
-@click.command(name="run", short_help="Send load to a service and measure the answers.")
+@click.command(cls=Command, name="run", short_help="Send load to a service and measure the answers.")
 @click.argument("name", required=False)
 @click.option("--url", help="Address of any OpenAI-compatible server, with /v1, in place of NAME.")
 @click.option("--model", "models", multiple=True, help="Model to ask; the first by default. Several take turns.")

@@ -24,6 +24,7 @@ from rayllm_ctl.cli.options import (
     spec_options,
     template_option,
 )
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.errors import FAILED, INTERRUPTED
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -44,7 +45,7 @@ def _flags() -> FlagTable:
     )
 
 
-@click.command(name="sweep", short_help="Deploy, measure and remove variants of a service.")
+@click.command(cls=Command, name="sweep", short_help="Deploy, measure and remove variants of a service.")
 @spec_options(_flags())
 @click.option("--vary", type=Varied(), multiple=True, metavar="FIELD=VALUE,...",
               help="Field of the spec and its values, such as engine.maxNumSeqs=64,256. Can be repeated.")  # fmt: skip
@@ -80,8 +81,10 @@ def command(
     """Deploy, measure and remove variants of a service, one after another, and show them side by side.
 
     \b
-      rayllm-ctl bench sweep --model Qwen/Qwen3-32B --gpu H100-80GB --tp 1,2,4 --requests 50 --concurrency 5
-      rayllm-ctl bench sweep -f qwen.yaml --vary engine.maxNumSeqs=64,256 --vary engine.quantization=null,fp8
+      rayllm-ctl bench sweep Qwen/Qwen3-32B --gpu H100-80GB --tp 1,2,4 \\
+        --requests 50 --concurrency 5
+      rayllm-ctl bench sweep -f qwen.yaml --vary engine.maxNumSeqs=64,256 \\
+        --vary engine.quantization=null,fp8
       rayllm-ctl bench report qwen3-32b-sweep
 
     Variants are all combinations of the values of --vary and of the flags that take several (VALUE,...). Each is a

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(short_help="Collect a service's objects, events and logs, without secrets.")
+@click.command(cls=Command, short_help="Collect a service's objects, events and logs, without secrets.")
 @click.argument("name")
 @click.option(
     "-o",

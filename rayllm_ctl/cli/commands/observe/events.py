@@ -9,9 +9,10 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(short_help="List the Kubernetes events of a service.")
+@click.command(cls=Command, short_help="List the Kubernetes events of a service.")
 @click.argument("name")
 @click.option("-f", "--follow", is_flag=True, help="Stream new events until Ctrl-C.")
 @output_option("json")
@@ -22,6 +23,10 @@ def command(ctx: click.Context, name: str, follow: bool, output: str | None, kub
 
     Repeated events are one line with a count. If status derives a cause from an event, its line shows the cause.
     With -f and -o json each event is a line.
+
+    \b
+      rayllm-ctl events qwen3-32b -n llm
+      rayllm-ctl events qwen3-32b -n llm -f
     """
     from rayllm_ctl.cli.session import connect, print_data, printer
     from rayllm_ctl.console.observe.events import EventLines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.parsing.command import Command
 
 _TAIL = 200
 _ALL = -1
@@ -25,7 +26,7 @@ class Lines(click.ParamType[int]):
         return number
 
 
-@click.command(short_help="Print the logs of a service.")
+@click.command(cls=Command, short_help="Print the logs of a service.")
 @click.argument("name")
 @click.option("--replica", metavar="POD", help="The log of one pod.")
 @click.option("--engine", is_flag=True, help="The log of the engines (vLLM).")

@@ -8,9 +8,10 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(short_help="Show the health of a service, with causes.")
+@click.command(cls=Command, short_help="Show the health of a service, with causes.")
 @click.argument("name", required=False)
 @click.option(
     "--from",
@@ -34,6 +35,11 @@ def command(
 
     The list is based on the services' objects. Ray Serve itself is asked only if NAME is given.
     Exits with 1 when service NAME is Degraded, Failed, Stuck, Unknown or not found.
+
+    \b
+      rayllm-ctl status
+      rayllm-ctl status qwen3-32b -n llm
+      rayllm-ctl status qwen3-32b --from qwen3-32b.tar.gz
     """
     if name is not None:
         if all_namespaces:

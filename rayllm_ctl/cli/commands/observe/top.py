@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 
 
-@click.command(short_help="Print the load of a service's replicas.")
+@click.command(cls=Command, short_help="Print the load of a service's replicas.")
 @click.argument("name")
 @click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @click.option("--interval", type=Duration(), default="2s", show_default=True, help="Time between two readings.")
@@ -36,7 +36,7 @@ def command(
       rayllm-ctl top qwen3-32b
       rayllm-ctl top qwen3-32b --watch --interval 10s
     """
-    from rayllm_ctl.cli.session import connect, print_data
+    from rayllm_ctl.cli.session import connect, live_view, print_data
     from rayllm_ctl.console.observe.top import LoadDisplay, load_table
     from rayllm_ctl.console.style import Printer
     from rayllm_ctl.model.text.json_form import to_json
@@ -48,7 +48,7 @@ def command(
     namespace = kube.namespace or cluster.namespace
     color = ctx.meta.get("rayllm.color", "auto")
     errors = Printer.for_error(color)
-    live = not ctx.meta.get("rayllm.debug") and not os.environ.get("CI")
+    live = live_view(ctx)
     with LoadDisplay(Printer.on(sys.stdout, color), errors, live and not output) as display:
         if not watch:
             load = load_once(cluster, name, namespace, interval, errors.line)

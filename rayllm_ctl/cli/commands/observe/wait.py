@@ -9,6 +9,7 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 
 _FORMS = ("ready", "healthy", "deleted")
@@ -26,7 +27,7 @@ class ConditionText(click.ParamType[str]):
         return text
 
 
-@click.command(short_help="Wait until a service is ready, healthy, scaled or deleted.")
+@click.command(cls=Command, short_help="Wait until a service is ready, healthy, scaled or deleted.")
 @click.argument("name")
 @click.option(
     "--for",
@@ -54,6 +55,10 @@ def command(
       replicas=N  at least N replicas serve; with 0: it is scaled to zero
 
     Exits with 0 when it holds, with 3 after --timeout, and with 1 at once when waiting cannot help.
+
+    \b
+      rayllm-ctl wait qwen3-32b -n llm --timeout 20m
+      rayllm-ctl wait qwen3-32b -n llm --for replicas=2
     """
     from rayllm_ctl.cli.session import connect, print_data, show
     from rayllm_ctl.model.events import Noted

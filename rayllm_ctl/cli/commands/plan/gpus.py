@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(name="gpus", short_help="List the known GPUs, or show one.")
+@click.command(cls=Command, name="gpus", short_help="List the known GPUs, or show one.")
 @click.argument("name", required=False, default="")
 @click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="YAML file with GPU prices.")
 @output_option("table", "wide", "json", "yaml", default="table")
@@ -17,9 +18,9 @@ def command(name: str, prices: Path | None, output: str) -> None:
     """List the known kinds of GPU, or show one with its node labels, machines and prices.
 
     \b
-      rayllm-ctl gpus                 all
-      rayllm-ctl gpus hopper          those with "hopper" in their name or architecture
-      rayllm-ctl gpus h100            one, by its name or an alias
+      rayllm-ctl gpus             # all
+      rayllm-ctl gpus hopper      # those with "hopper" in name or architecture
+      rayllm-ctl gpus h100        # one, by its name or an alias
 
     MEMORY is what torch reports, BF16 and FP8 are dense TFLOPS, NODE is the most GPUs of one machine.
     """

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import click
 
+from rayllm_ctl.cli.parsing.command import Command, CommandGroup
 from rayllm_ctl.errors import UsageError
 
 
-@click.group(name="image", short_help="Print a Dockerfile for an image with all features.")
+@click.group(cls=CommandGroup, name="image", short_help="Print a Dockerfile for an image with all features.")
 def command() -> None:
-    """Make an image with packages that Ray's public image lacks, or of the controller (docs/how-to/serving.md)."""
+    """Make an image for features that Ray's public image lacks packages for (docs/how-to/serving.md), or of the controller.
+
+    \b
+      rayllm-ctl image recipe | docker build -t registry.example/ray-llm:2.60.0 -
+    """
 
 
-@command.command(name="recipe", short_help="Print a Dockerfile.")
+@command.command(cls=Command, name="recipe", short_help="Print a Dockerfile.")
 @click.option("--image", help="Image to build on; by default Ray's public one with Serve LLM, or Python's.")
 @click.option("--vllm-version", help="vLLM version in it.")
 @click.option("--controller", is_flag=True, help="The image of the controller, from a wheel of this version.")
@@ -21,8 +26,8 @@ def recipe(image: str | None, vllm_version: str | None, controller: bool, ci: bo
     """Print a Dockerfile that adds the gateway's code, and packages, to an image with Ray and vLLM.
 
     \b
-      rayllm-ctl image recipe | docker build -t registry.example/ray-llm-gateway:2.60.0 -
-      rayllm-ctl deploy -f qwen.yaml --image registry.example/ray-llm-gateway:2.60.0
+      rayllm-ctl image recipe | docker build -t registry.example/ray-llm:2.60.0 -
+      rayllm-ctl deploy -f qwen.yaml --image registry.example/ray-llm:2.60.0
       rayllm-ctl image recipe --controller | docker build -t registry.example/rayllm-controller:0.1.0 -f - dist
       rayllm-ctl image recipe --ci | docker build -t registry.example/rayllm-ctl:0.1.0 -f - dist
     """

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from rayllm_ctl.cli.options import FLAGS, facts_options, service_options
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 
-@click.command(short_help="Write a spec file with comments and the planned values.")
+@click.command(cls=Command, short_help="Write a spec file with comments and the planned values.")
 @service_options()
 @click.option(
     "--from-serve-config",
@@ -30,7 +31,7 @@ def command(
     """Print a spec file with comments and the planned values, as a start for a repository.
 
     \b
-      rayllm-ctl init --model Qwen/Qwen3-32B > qwen3-32b.yaml
+      rayllm-ctl init Qwen/Qwen3-32B > qwen3-32b.yaml
       rayllm-ctl init --from-serve-config config.yaml --gpu H100-80GB > llms.yaml
     """
     from rayllm_ctl.cli.serve_config_flags import serve_file

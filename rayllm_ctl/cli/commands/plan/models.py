@@ -5,17 +5,18 @@ from __future__ import annotations
 import click
 
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(name="models", short_help="List the known models, or show one.")
+@click.command(cls=Command, name="models", short_help="List the known models, or show one.")
 @click.argument("name", required=False, default="")
 @output_option("table", "wide", "json", "yaml", default="table")
 def command(name: str, output: str) -> None:
     """List the models that can be planned offline, or show one.
 
     \b
-      rayllm-ctl models               all
-      rayllm-ctl models qwen3         those with "qwen3" in their name or architecture
+      rayllm-ctl models                   # all
+      rayllm-ctl models qwen3             # those with "qwen3" in their name
       rayllm-ctl models Qwen/Qwen3-32B
 
     PARAMETERS in brackets are those active per token. Any other model of the Hugging Face Hub can be

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.errors import FAILED, OK, UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.model.spec.batch import BatchJob
 
 
-@click.command(name="plan", short_help="Show which GPUs a model fits on, how large, and why.")
+@click.command(cls=Command, name="plan", short_help="Show which GPUs a model fits on, how large, and why.")
 @service_options()
 @facts_options
 @click.option("--rows", type=int, metavar="N", help="Number of rows of a BatchJob, to plan time and cost for.")
@@ -31,12 +32,12 @@ def command(
     explain: bool,
     output: str,
 ) -> int:
-    """Show which GPUs a model fits on, how large, and why, without a cluster.
+    """Show which GPUs MODEL fits on, how large, and why, without a cluster.
 
     \b
-      rayllm-ctl plan --model Qwen/Qwen3-32B
-      rayllm-ctl plan --model Qwen/Qwen3-32B --gpu L4 --tp 4 --max-model-len 131072
-      rayllm-ctl plan --model Qwen/Qwen3-32B --concurrency 200 --ttft 1s --tpot 40ms
+      rayllm-ctl plan Qwen/Qwen3-32B
+      rayllm-ctl plan Qwen/Qwen3-32B --gpu L4 --tp 4 --max-model-len 32k
+      rayllm-ctl plan Qwen/Qwen3-32B --concurrency 200 --ttft 1s --tpot 40ms
       rayllm-ctl plan -f job.yaml --rows 100000
 
     Exit code 0: fits or risky; 1: does not fit, or contradicts itself; 2: usage.

@@ -17,6 +17,7 @@ from rayllm_ctl.cli.options import (
     service_options,
     template_option,
 )
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
-class _WithoutEnvironment(click.Command):
+class _WithoutEnvironment(Command):
     """A command without flags from environment variables: its output depends only on the command line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -67,9 +68,10 @@ def command(
     """Print the manifests that `deploy` would apply, without a cluster. Equal input gives equal bytes.
 
     \b
-      rayllm-ctl render --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 | kubectl apply --server-side -f -
-      rayllm-ctl render -f qwen.yaml --output-dir deploy && kubectl apply --server-side -k deploy/qwen3-32b
-      rayllm-ctl render --serve-config config.yaml --code src --image rayproject/ray:2.60.0
+      rayllm-ctl render Qwen/Qwen3-32B --gpu H100-80GB --tp 4 > qwen3-32b.yaml
+      rayllm-ctl render -f qwen.yaml | kubectl apply --server-side -f -
+      rayllm-ctl render -f qwen.yaml -f llama.yaml --output-dir deploy
+      rayllm-ctl render --serve-config config.yaml --code src
     """
     from rayllm_ctl.cli.session import print_manifests
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT

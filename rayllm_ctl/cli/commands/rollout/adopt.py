@@ -9,11 +9,12 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import dry_run_option
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 
-@click.command(short_help="Hand a service over to the controller.")
+@click.command(cls=Command, short_help="Hand a service over to the controller.")
 @click.argument("name")
 @click.option(
     "-f",
@@ -21,7 +22,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
     type=click.Path(path_type=Path, dir_okay=False),
     help="Spec file, - for standard input; that of the LLMService NAME by default.",
 )
-@click.option("--offline", is_flag=True, help="Use no network to look up the model.")
+@click.option("--offline", is_flag=True, help="Do not use the network to look up the model.")
 @dry_run_option
 @output_option("json", "name")
 @kube_options

@@ -9,13 +9,14 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option, template_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.cli.wait_flags import force_option, upgrade_options
 from rayllm_ctl.model.observed.changes import Way
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 
-@click.command(short_help="Apply the services of spec files.")
+@click.command(cls=Command, short_help="Apply the services of spec files.")
 @click.option(
     "-f",
     "--file",
@@ -57,7 +58,12 @@ def command(
     output: str | None,
     kube: KubeFlags,
 ) -> None:
-    """Plan and apply the services of spec files. All files are read and planned before the first is applied."""
+    """Plan and apply the services of spec files. All files are read and planned before the first is applied.
+
+    \b
+      rayllm-ctl apply -f qwen.yaml -f llama.yaml
+      cat qwen.yaml | rayllm-ctl apply -f - --dry-run=server
+    """
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, show

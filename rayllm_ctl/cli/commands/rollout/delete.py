@@ -6,10 +6,11 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 
 
-@click.command(short_help="Delete a service and wait until its pods are gone.")
+@click.command(cls=Command, short_help="Delete a service and wait until its pods are gone.")
 @click.argument("name")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the pods are gone.")
 @click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait.")
@@ -26,7 +27,11 @@ def command(
     output: str | None,
     kube: KubeFlags,
 ) -> None:
-    """Delete service NAME and the objects that rayllm-ctl applied with it, and wait until its pods are gone."""
+    """Delete service NAME and the objects that rayllm-ctl applied with it, and wait until its pods are gone.
+
+    \b
+      rayllm-ctl delete qwen3-32b -n llm
+    """
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.rollout.delete import delete

@@ -9,6 +9,7 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options, template_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.cli.wait_flags import force_option, manifests_dry_run_option, upgrade_options
@@ -16,7 +17,7 @@ from rayllm_ctl.model.observed.changes import Way
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 
-@click.command(short_help="Plan, render, apply and wait until the model answers.")
+@click.command(cls=Command, short_help="Plan, render, apply and wait until the model answers.")
 @service_options()
 @serve_config_options
 @facts_options
@@ -56,12 +57,14 @@ def command(
     output: str | None,
     kube: KubeFlags,
 ) -> None:
-    """Bring a model to an OpenAI-compatible endpoint: plan, render, apply, and wait until it answers.
+    """Bring MODEL, a name on the Hugging Face Hub, to an OpenAI-compatible endpoint.
+
+    Plans and renders it, applies the manifests, and waits until the model answers.
 
     \b
-      rayllm-ctl deploy --model Qwen/Qwen3-32B --gpu H100-80GB --tp 4 --max-replicas 4
+      rayllm-ctl deploy Qwen/Qwen3-32B --gpu H100-80GB --tp 4 --max-replicas 4
       rayllm-ctl deploy -f qwen.yaml --dry-run=server
-      rayllm-ctl deploy --serve-config config.yaml --code src --image rayproject/ray:2.60.0
+      rayllm-ctl deploy --serve-config config.yaml --code src
     """
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.service import resolve_service

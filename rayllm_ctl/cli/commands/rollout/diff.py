@@ -11,6 +11,7 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options, template_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
 from rayllm_ctl.errors import DIFF_FAILED, DIFFERS, OK, RULED_OUT, FieldConflictError, UsageError, UserError
 from rayllm_ctl.model.kube.labels import MANAGER
@@ -34,7 +35,7 @@ _RULES = (
 )
 
 
-@click.command(short_help="Show what a change would do to running services.")
+@click.command(cls=Command, short_help="Show what a change would do to running services.")
 @service_options()
 @serve_config_options
 @facts_options
@@ -50,7 +51,8 @@ _RULES = (
     "--fail-on",
     type=click.Choice(_RULES),
     multiple=True,
-    help="Exit with 6 if a change has this effect. Can be repeated.",
+    metavar="EFFECT",
+    help=f"Exit with 6 if a change has this effect: {', '.join(_RULES)}. Can be repeated.",
 )
 @click.option("--accept-risk", is_flag=True, help="Compare a plan that is risky.")
 @click.option("--force-conflicts", is_flag=True, help="Compare as if fields of other field managers were taken over.")
@@ -86,7 +88,8 @@ def command(
 
     \b
       rayllm-ctl diff -f qwen.yaml
-      rayllm-ctl diff --local main/qwen.yaml qwen.yaml -o markdown --fail-on new-cluster
+      rayllm-ctl diff Qwen/Qwen3-32B --gpu H100-80GB --tp 8
+      rayllm-ctl diff --local old.yaml new.yaml -o markdown --fail-on new-cluster
     """
     ctx.obj["failed"] = DIFF_FAILED
     from rayllm_ctl.workflows.render.types import RenderOptions

@@ -6,9 +6,10 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 
 
-@click.command(short_help="List the revisions of a service.")
+@click.command(cls=Command, short_help="List the revisions of a service.")
 @click.argument("name")
 @click.option("--revision", type=click.IntRange(min=1), metavar="N", help="Print the manifests of revision N.")
 @output_option("json", "yaml")

@@ -8,10 +8,11 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import dry_run_option, wait_options
 
 
-@click.command(short_help="Have the controller render a service again.")
+@click.command(cls=Command, short_help="Have the controller render a service again.")
 @click.argument("name")
 @wait_options
 @dry_run_option

@@ -6,11 +6,12 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import wait_options
 from rayllm_ctl.model.observed.changes import Way
 
 
-@click.command(short_help="Restart the pods of a service step by step.")
+@click.command(cls=Command, short_help="Restart the pods of a service step by step.")
 @click.argument("name")
 @click.option(
     "--upgrade",
@@ -44,6 +45,9 @@ def command(
 
     In mode raycluster the worker pods are replaced one at a time, even with --no-wait. With one replica the service is
     unavailable in the meantime, which requires --accept-outage.
+
+    \b
+      rayllm-ctl restart qwen3-32b -n llm
     """
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect, print_meaning, show

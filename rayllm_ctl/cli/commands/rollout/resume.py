@@ -6,10 +6,11 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import wait_options
 
 
-@click.command(short_help="Start a suspended service again.")
+@click.command(cls=Command, short_help="Start a suspended service again.")
 @click.argument("name")
 @wait_options
 @output_option("json", "name")
@@ -18,7 +19,11 @@ from rayllm_ctl.cli.wait_flags import wait_options
 def command(
     ctx: click.Context, name: str, wait: bool, timeout: float | None, output: str | None, kube: KubeFlags
 ) -> None:
-    """Start the pods of the suspended service NAME again and wait until the model answers."""
+    """Start the pods of the suspended service NAME again and wait until the model answers.
+
+    \b
+      rayllm-ctl resume qwen3-32b -n llm
+    """
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.rollout.suspend import prepare_suspension, resume

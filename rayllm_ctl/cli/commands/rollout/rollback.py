@@ -8,11 +8,12 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import dry_run_option, force_option, upgrade_options, wait_options
 from rayllm_ctl.model.observed.changes import Way
 
 
-@click.command(short_help="Apply an earlier revision of a service again.")
+@click.command(cls=Command, short_help="Apply an earlier revision of a service again.")
 @click.argument("name")
 @click.option(
     "--to",

@@ -8,13 +8,14 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import dry_run_option, force_option, wait_options
 from rayllm_ctl.errors import UsageError
 
 _COUNT = click.IntRange(min=0)
 
 
-@click.command(short_help="Change the replicas of a service.")
+@click.command(cls=Command, short_help="Change the replicas of a service.")
 @click.argument("name")
 @click.option("--min", "low", type=_COUNT, metavar="N", help="Minimum number of replicas; 0 scales to zero.")
 @click.option("--max", "high", type=_COUNT, metavar="N", help="Maximum number of replicas.")

@@ -6,12 +6,13 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
-from rayllm_ctl.cli.wait_flags import wait_options
+from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.wait_flags import waiting_options
 
 
-@click.command(short_help="Stop a service's pods; keep its configuration.")
+@click.command(cls=Command, short_help="Stop a service's pods; keep its configuration.")
 @click.argument("name")
-@wait_options
+@waiting_options("Wait until the pods are gone.")
 @output_option("json", "name")
 @kube_options
 @click.pass_context
@@ -22,6 +23,9 @@ def command(
 
     This frees its GPUs. The service does not answer until `rayllm-ctl resume NAME`. A deploy in between changes it, and
     leaves it suspended.
+
+    \b
+      rayllm-ctl suspend qwen3-32b -n llm
     """
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.cli.session import connect, show

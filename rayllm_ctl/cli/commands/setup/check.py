@@ -10,6 +10,7 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option, template_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.model.observed.checks import Check
 
 
-@click.command(short_help="Check whether a cluster can run services.")
+@click.command(cls=Command, short_help="Check whether a cluster can run services.")
 @click.option(
     "-f",
     "--file",
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     "--security",
     "service",
     metavar="NAME",
-    help="Say who can reach service NAME, a RayService or RayCluster, and what its pods may do.",
+    help="Show who can reach service NAME, a RayService or RayCluster, and what its pods may do.",
 )
-@click.option("--offline", is_flag=True, help="Use no network to look up the models.")
+@click.option("--offline", is_flag=True, help="Do not use the network to look up the models.")
 @template_option
 @output_option("json", "yaml")
 @kube_options

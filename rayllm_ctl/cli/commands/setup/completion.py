@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from rayllm_ctl.cli.parsing.command import Command
 
-@click.command(short_help="Print the completion script of a shell.")
+
+@click.command(cls=Command, short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

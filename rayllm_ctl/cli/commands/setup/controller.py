@@ -9,6 +9,7 @@ from typing import Any, Literal
 import click
 
 from rayllm_ctl.cli.kube_flags import API_TIMEOUT, KubeFlags
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.errors import UsageError
 
 
@@ -27,7 +28,7 @@ class _Listen(click.ParamType[tuple[str, int]]):
         return bare, int(port)
 
 
-@click.command(short_help="Keep services as their LLMService objects say.")
+@click.command(cls=Command, short_help="Keep services as their LLMService objects say.")
 @click.option(
     "-n",
     "--namespace",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
+from rayllm_ctl.cli.parsing.command import Command
+
 _NAME = "rayllm"
 
 
-@click.command(short_help="Print the Roles that commands need.")
+@click.command(cls=Command, short_help="Print the Roles that commands need.")
 @click.option(
     "--for",
     "names",

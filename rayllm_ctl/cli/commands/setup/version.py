@@ -8,13 +8,14 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from rayllm_ctl.workflows.rollout.shipped_code import Shipped
 
 
-@click.command(short_help="Print the versions of rayllm-ctl, the cluster and KubeRay.")
+@click.command(cls=Command, short_help="Print the versions of rayllm-ctl, the cluster and KubeRay.")
 @click.argument("name", required=False)
 @click.option("--client", is_flag=True, help="Print only the version of rayllm-ctl; do not contact the cluster.")
 @output_option("json", "yaml")
@@ -23,6 +24,11 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
     """Print the versions of rayllm-ctl, of the cluster's API server and of the KubeRay operator in it.
 
     With NAME also the release of rayllm-ctl whose code runs in the pods of that service.
+
+    \b
+      rayllm-ctl version
+      rayllm-ctl version --client
+      rayllm-ctl version qwen3-32b -n llm
     """
     from rayllm_ctl.cli.session import connect, print_data
     from rayllm_ctl.model.text.json_form import to_json

@@ -1,0 +1,249 @@
+"""Flags: where they may stand, in which forms, and what an error about one says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from rayllm_ctl.cli import app
+from rayllm_ctl.cli.parsing.unknown_flags import near_flags
+from tests.cli.conftest import Deploy, Run
+
+MODEL = ("plan", "Qwen/Qwen3-8B", "--offline", "--gpu", "L4")
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert app.run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("gpus", "h100", "-o=json"),
+        ("gpus", "h100", "-ojson"),
+        ("gpus", "h100", "-o", "json"),
+        ("gpus", "h100", "--output=json"),
+        ("gpus", "-o=json", "h100"),
+        ("--color=never", "gpus", "-o=json", "--debug", "h100"),
+    ],
+)
+def test_forms_of_a_flag(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["name"].startswith("H100")
+
+
+def test_a_namespace_as_kubectl_takes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["render", "-n=llm", *MODEL[1:]]) == 0
+    assert "\n  namespace: llm\n" in capsys.readouterr().out
+
+
+def test_short_flags_in_one_word(run: Run, deploy: Deploy) -> None:
+    deploy("--model", "Qwen/Qwen3-0.6B", "--name", "tiny")
+    assert run("status", "-Ao=name").out == run("status", "-A", "-o", "name").out != ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("deploy", "X", "--dry-run"), "--dry-run requires a value (none, client or server)", "deploy"),
+        (
+            ("deploy", "X", "--dry-run", "-o", "name"),
+            "--dry-run requires a value (none, client or server), and is followed by the flag -o",
+            "deploy",
+        ),
+        (("plan", "X", "--gpu", "--tp", "4"), "--gpu requires a value, and is followed by the flag --tp", "plan"),
+        (("diff", "--local", "a"), "--local requires 2 values", "diff"),
+        (("check", "--security"), "--security requires a value", "check"),
+        (("bench", "--url"), "--url requires a value", "bench run"),
+        (("--color",), "--color requires a value (auto, always or never)", ""),
+    ],
+)
+def test_a_value_is_missing(
+    arguments: tuple[str, ...], message: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"rayllm-ctl {hint}".rstrip()
+    assert error_of(capsys, *arguments) == f"✗ {message}\n\nhint: {command} --help\n"
+
+
+@pytest.mark.parametrize(
+    ("flag", "near"),
+    [
+        ("--nmespace", ["--namespace"]),
+        ("--min", ["--min-replicas"]),
+        ("--max_model_len", ["--max-model-len"]),
+        ("--model-len", ["--max-model-len"]),
+        ("--gpus", ["--gpu"]),
+        ("--port", []),
+        ("--region", []),
+        ("--set", []),
+        ("--x", []),
+    ],
+)
+def test_near_flags(flag: str, near: list[str]) -> None:
+    command = app.group.get_command(click.Context(app.group), "deploy")
+    assert command is not None
+    assert near_flags(flag, [name for option in command.params for name in option.opts if name[:2] == "--"]) == near
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("--tensor-parallel-size 4", "--tp 4    # vLLM's --tensor-parallel-size"),
+        ("--tensor-parallel-size=4", "--tp 4    # vLLM's --tensor-parallel-size"),
+        ("--tensor_parallel_size 4", "--tp 4    # vLLM's --tensor_parallel_size"),
+        ("-tp 4", "--tp 4    # vLLM's -tp"),
+        ("-tp=4", "--tp 4    # vLLM's -tp"),
+        ("--pipeline-parallel-size 2", "--pp 2    # vLLM's --pipeline-parallel-size"),
+        ("--hf-token hf_secret", "--hf-token-secret NAME/KEY    # vLLM's --hf-token"),
+        ("--trust-remote-code", "--engine-arg trust_remote_code=true    # vLLM's --trust-remote-code"),
+        ("--trust-remote-code --offline", "--engine-arg trust_remote_code=true    # vLLM's --trust-remote-code"),
+        (
+            "--no-enable-prefix-caching",
+            "--engine-arg enable_prefix_caching=false    # vLLM's --no-enable-prefix-caching",
+        ),
+        ("--block-size 32", "--engine-arg block_size=32    # vLLM's --block-size"),
+        ("--tool-call-parser hermes", "--engine-arg tool_call_parser=hermes    # vLLM's --tool-call-parser"),
+        (
+            """--speculative-config '{"method": "ngram"}'""",
+            """--engine-arg 'speculative_config={"method": "ngram"}'    # vLLM's --speculative-config""",
+        ),
+        ("--seed", "--engine-arg seed=N    # vLLM's --seed"),
+        (
+            "--served-model-name x",
+            "vLLM's --served-model-name cannot be set: Ray Serve LLM serves the model under its id, "
+            "spec.model.id (--model)",
+        ),
+    ],
+)
+def test_flags_of_vllm(typed: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import shlex
+
+    words = shlex.split(typed)
+    err = error_of(capsys, "deploy", "Qwen/Qwen3-8B", *words)
+    assert err == f"✗ unknown flag: {words[0].split('=')[0]}\n\nhint: {hint}\n      rayllm-ctl deploy --help\n"
+    assert "hf_secret" not in err
+
+
+def test_flags_of_vllm_are_of_commands_with_an_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    err = error_of(capsys, "status", "--trust-remote-code")
+    assert err == "✗ unknown flag: --trust-remote-code\n\nhint: rayllm-ctl status --help\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("keys", "delete"), 'unknown command "delete", did you mean "revoke"?'),
+        (("keys", "lits"), 'unknown command "lits", did you mean "list"?'),
+        (("batch", "sumbit"), 'unknown command "sumbit", did you mean "submit"?'),
+        (("batch", "delete"), 'unknown command "delete", did you mean "cancel"?'),
+        (("uninstall", "x"), 'unknown command "uninstall", did you mean "delete"?'),
+        (("batch", "xyz"), 'unknown command "xyz"'),
+    ],
+)
+def test_near_commands(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    where = "" if words[0] == "uninstall" else f" {words[0]}"
+    assert error_of(capsys, *words) == f"✗ {message}\n\nhint: rayllm-ctl{where} --help\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--color", "always", "gpus", "--bogus"),
+        ("gpus", "--color", "always", "--bogus"),
+        ("gpus", "--bogus", "--color=always"),
+        ("batch", "--color", "always", "list", "--bogus"),
+        ("bench", "--color", "always", "x", "--bogus"),
+        ("bench", "x", "--bogus", "--color", "always"),
+    ],
+)
+def test_color_anywhere(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\x1b[31m✗" in error_of(capsys, *arguments)
+
+
+def test_the_value_of_another_flag_is_no_global_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\x1b" not in error_of(capsys, "render", "--env", "--color=always", "X", "--bogus")
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_debug_anywhere(place: int, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["apply", "-f", "absent.yaml"]
+    words.insert(place if place != 2 else 1, "--debug")
+    assert app.run(words) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [("-v",), ("--verbose",), ("--debug",), ()])
+def test_verbose_prints_the_requests(flags: tuple[str, ...], run: Run, deploy: Deploy) -> None:
+    deploy("--model", "Qwen/Qwen3-0.6B", "--name", "tiny")
+    result = run("events", "tiny", *flags)
+    assert result.code == 0
+    lines = [line for line in result.err.splitlines() if line.startswith("GET http")]
+    assert bool(lines) is bool(flags)
+    if flags:
+        assert any("/namespaces/llm/events?" in line and " 200 in " in line for line in lines)
+        assert run(*flags, "events", "tiny").err.count("GET http") >= len(lines)
+    assert "GET http" not in run("events", "tiny").err
+
+
+@pytest.mark.parametrize("arguments", [("plan", "--help"), ("plan", "--offline", "--help-all"), ("help", "-v", "plan")])
+def test_help_wins(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert app.run(arguments) == 0
+    assert capsys.readouterr().out.startswith("Usage: rayllm-ctl plan [OPTIONS] [MODEL]")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--tp", "0"), "--tp: must be at least 1, not 0"),
+        (("--replicas", "-1"), "--replicas: must be at least 1, not -1"),
+        (("--min-replicas", "3", "--max-replicas", "2"), "--min-replicas: 3 is greater than --max-replicas (2)"),
+        (("--max-replicas", "0"), "--max-replicas: must be at least 1, not 0"),
+        (("--concurrency", "0"), "--concurrency: must be at least 1, not 0"),
+    ],
+)
+def test_problems_name_the_flag(flags: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert error_of(capsys, *MODEL, *flags).startswith(f"✗ {message}\n")
+
+
+def test_no_fixed_replicas_leads_to_scaling_to_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    err = error_of(capsys, *MODEL, "--replicas", "0")
+    assert err.startswith("✗ --replicas: must be at least 1, not 0\n\nhint: --min-replicas 0 --max-replicas 1    #")
+    assert app.run([*MODEL, "--min-replicas", "0", "--max-replicas", "1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("abc", 'invalid value for RAYLLM_PLAN_TP: "abc" is not a valid integer'),
+        ("0", "RAYLLM_PLAN_TP: must be at least 1, not 0"),
+    ],
+)
+def test_problems_name_the_variable(
+    value: str, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYLLM_PLAN_TP", value)
+    assert error_of(capsys, *MODEL) == f"✗ {message}\n\nhint: rayllm-ctl plan --help\n"
+    monkeypatch.setenv("RAYLLM_PLAN_TP", "1")
+    assert (
+        error_of(capsys, *MODEL, "--tp", "0") == "✗ --tp: must be at least 1, not 0\n\nhint: rayllm-ctl plan --help\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("completion",), "SHELL is required (bash, zsh or fish)"),
+        (("completion", "tcsh"), 'invalid value for SHELL: "tcsh" is not one of "bash", "zsh", "fish"'),
+        (("keys", "create", "x"), "--key-name is required"),
+        (("suspend",), "NAME is required"),
+    ],
+)
+def test_what_is_required(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = " ".join(words[:2] if words[0] == "keys" else words[:1])
+    assert error_of(capsys, *words) == f"✗ {message}\n\nhint: rayllm-ctl {command} --help\n"
