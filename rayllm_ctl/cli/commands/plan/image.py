@@ -10,7 +10,7 @@ from rayllm_ctl.errors import UsageError
 
 @click.group(cls=CommandGroup, name="image", short_help="Print a Dockerfile for an image with all features.")
 def command() -> None:
-    """Make an image for features that Ray's public image lacks packages for (docs/how-to/serving.md), or of the controller.
+    """Make an image with packages that Ray's public image lacks (docs/how-to/serving.md), or of the controller.
 
     \b
       rayllm-ctl image recipe | docker build -t registry.example/ray-llm:2.60.0 -
