@@ -63,6 +63,7 @@ record: install ## run a short session on the cluster that is up and put it into
 docs: install ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/spec_schema.py
+	$(BIN)/python -m scripts.json_schemas
 	$(BIN)/python scripts/rbac_reference.py
 	$(BIN)/python scripts/operator_rules.py
 	$(BIN)/python scripts/template_values.py

@@ -27,7 +27,7 @@ def test_what_was_applied_can_be_listed_scaled_and_applied_again(simulated: Benc
     where = ("kept", "-n", simulated.namespace)
     simulated.run(*flags(simulated))
     simulated.run(*flags(simulated, "--max-replicas", "2"))
-    revisions = simulated.run("history", *where, "-o", "json").json()
+    revisions = simulated.run("history", *where, "-o", "json").json()["items"]
     assert [one["revision"] for one in revisions] == [1, 2]
     assert all(one["outcome"].startswith("Ready after") for one in revisions), revisions
 
@@ -40,7 +40,7 @@ def test_what_was_applied_can_be_listed_scaled_and_applied_again(simulated: Benc
     assert "revision 2 of kept" in rollback.err, str(rollback)
     assert most_workers(simulated) == {2}
     assert len(simulated.items("rayclusters")) == 1, "changed bounds start no second RayCluster"
-    assert simulated.run("history", *where, "-o", "json").json()[-1]["change"] == "rollback to 2"
+    assert simulated.run("history", *where, "-o", "json").json()["items"][-1]["change"] == "rollback to 2"
 
     simulated.run("delete", *where)
     assert simulated.items("controllerrevisions.apps") == []

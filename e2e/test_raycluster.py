@@ -109,7 +109,7 @@ def test_the_other_mode_is_rejected_under_the_same_name(server: Bench) -> None:
 @pytest.mark.slow
 def test_bench_says_what_the_server_did_meanwhile(server: Bench) -> None:
     load = ("--concurrency", "2", "--duration", "8s", "--output-tokens", "32", "--set", "ignore_eos=true")
-    result = server.run("bench", NAME, "-n", server.namespace, *load, "-o", "json").json()
+    [result] = server.run("bench", NAME, "-n", server.namespace, *load, "-o", "json").json()["runs"]
     most = result["service"]["max"]
     assert result["service"]["problems"] == []
     assert (most["replicas"], most["wanted"], most["preemptions"]) == (1, 1, 0)

@@ -44,7 +44,7 @@ def test_status_of_200_services_takes_as_many_requests_as_of_few(crowd: Bench, t
         make_services(crowd, range(FEW, SERVICES))
         requests.clear()
         many = bench.run("status", "-A", "-o", "json", code=None)
-    ours = [[row for row in each.json() if row["namespace"] == bench.namespace] for each in (few, many)]
+    ours = [[row for row in each.json()["items"] if row["namespace"] == bench.namespace] for each in (few, many)]
     assert [len(rows) for rows in ours] == [FEW + 1, SERVICES + 1]
     assert len(requests) == asked_for_few, sorted(requests)
 

@@ -95,7 +95,7 @@ def test_wait_events_logs_and_a_bundle_agree_with_the_service(service: Bench, tm
     service.run("wait", NAME, *here, "--for", "healthy")
     service.run("wait", NAME, *here, "--for", "replicas=1")
     assert service.run("wait", NAME, *here, "--for", "replicas=3", code=1).err
-    events = service.run("events", NAME, *here, "-o", "json").json()
+    events = service.run("events", NAME, *here, "-o", "json").json()["items"]
     assert {"rayservice", "pod"} <= {event["object"].partition("/")[0] for event in events}
     for which in ((), ("--engine",), ("--head",)):
         logs = service.run("logs", NAME, *here, *which)
@@ -192,7 +192,7 @@ def test_bench_says_what_vllm_did_meanwhile(service: Bench) -> None:
     load = ("--concurrency", "3", "--duration", "25s", "--output-tokens", "400", "--set", "ignore_eos=true")
 
     def measured() -> Any:
-        result = service.run("bench", NAME, "-n", service.namespace, *load, "-o", "json").json()
+        [result] = service.run("bench", NAME, "-n", service.namespace, *load, "-o", "json").json()["runs"]
         found = result["service"]
         # On two cores that compute, the dashboard or Ray's report is late now and then; the next look says more.
         late = re.compile("no answer within|no metrics of vLLM")
@@ -215,7 +215,7 @@ def test_bench_says_what_vllm_did_meanwhile(service: Bench) -> None:
     before = counted_tokens(service)
     arriving = ("--rate", "2", "--arrivals", "constant", "--duration", "5s", "--output-tokens", "8")
     flags = (*arriving, "--set", "ignore_eos=true", "-o", "json")
-    opened = service.run("bench", NAME, "-n", service.namespace, *flags).json()
+    [opened] = service.run("bench", NAME, "-n", service.namespace, *flags).json()["runs"]
     assert opened["requests"] == {"total": 10, "succeeded": 10, "failed": 0, "unfinished": 0}, opened["errorMessages"]
     assert opened["load"]["rate"] == 2
     assert opened["latencySeconds"]["e2e"]["p50"] > 0

@@ -120,7 +120,7 @@ def test_a_replica_of_four_gpus_answers(shared: Bench, spec: Spec) -> None:
 
 def test_load_comes_from_a_job_and_from_here(shared: Bench) -> None:
     flags = (NAME, "-n", shared.namespace, "--concurrency", "2", "--requests", "20", "--output-tokens", "16")
-    found = [shared.run("bench", *flags, "-o", "json", *where).json() for where in ((), ("--local",))]
+    found = [shared.run("bench", *flags, "-o", "json", *where).json()["runs"][0] for where in ((), ("--local",))]
     for result in found:
         assert result["requests"] == {"total": 20, "succeeded": 20, "failed": 0, "unfinished": 0}, result[
             "errorMessages"
@@ -187,8 +187,8 @@ def says_when_it_scaled(result: Object) -> None:
     (scaled,) = service["scaling"]
     assert (scaled["from"], scaled["to"]) == (1, 2)
     # The load has to be high for two seconds, and is known as long before the second group has started.
-    wanted = next(sample["at"] for sample in service["samples"] if sample["wanted"] == 2)
-    assert 0 < wanted <= scaled["at"] < result["durationSeconds"], service["samples"]
+    wanted = next(sample["atSeconds"] for sample in service["samples"] if sample["wanted"] == 2)
+    assert 0 < wanted <= scaled["atSeconds"] < result["durationSeconds"], service["samples"]
     assert (service["max"]["replicas"], service["max"]["running"]) == (2, None)
     # What the GPUs would do that the nodes claim to have; replicas changed, so there is nothing to compare.
     assert result["predicted"] is None
@@ -199,7 +199,7 @@ def test_bench_says_when_it_scaled(shared: Bench) -> None:
     # Without an early end a request is in flight for seconds: autoscaling counts what is in flight.
     load = ("--concurrency", "6", "--duration", "2m", "--output-tokens", "64", "--set", "ignore_eos=true")
     with Watched(shared, NAME) as watched:
-        says_when_it_scaled(shared.run("bench", NAME, "-n", shared.namespace, *load, "-o", "json").json())
+        says_when_it_scaled(shared.run("bench", NAME, "-n", shared.namespace, *load, "-o", "json").json()["runs"][0])
         shared.wait("one replica again", lambda: watched.running[-1] == 1, timeout=180)
         shared.wait("one group of four GPUs again", lambda: [gpus(pod) for pod in workers(shared)] == [4], timeout=240)
     assert watched.running[:3] == [1, 2, 1], watched.running

@@ -62,7 +62,8 @@ def test_a_sweep_of_tp_1_2_4(claimed: Target, shared: Bench, tmp_path: Path) -> 
             assert one["reason"]["code"] == "tensor-parallel-heads"
             continue
         assert one["gpus"] == {"min": one["values"]["parallelism.tensor"], "max": one["values"]["parallelism.tensor"]}
-        assert one["result"]["requests"]["succeeded"] == 4, one["result"]["errorMessages"]
+        [result] = one["result"]["runs"]
+        assert result["requests"]["succeeded"] == 4, result["errorMessages"]
         assert one["startupSeconds"] > 0
     for kind in ("rayservices", "rayclusters", "pods", "jobs"):
         shared.wait(f"no {kind} are left", partial(is_gone, shared, kind), timeout=300)

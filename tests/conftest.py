@@ -13,6 +13,7 @@ import pytest
 from huggingface_hub import constants
 from hypothesis import settings
 
+from tests import documents
 from tests.bases import BASE_OF, store, stored
 from tests.differences import DoesNotApplyError
 
@@ -24,6 +25,7 @@ gc.set_threshold(100_000)  # the collector would look through all tests and modu
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    documents.install()
     config.addinivalue_line("markers", "connections: needs the fake API server on loopback, not in this process")
 
 

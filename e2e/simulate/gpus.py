@@ -21,8 +21,9 @@ def find(name: str) -> Mapping[str, Any]:
         message, _, hint = done.stderr.partition("hint:")
         raise RigError(re.sub(r"^(✗|error:)\s*", "", message.strip()), hint.strip())
     found = json.loads(done.stdout)
-    if isinstance(found, list):
-        raise RigError(f"{name!r} is not one GPU", f"use one of {', '.join(gpu['name'] for gpu in found)}")
+    if found["kind"] != "GPU":
+        names = ", ".join(gpu["name"] for gpu in found["items"])
+        raise RigError(f"{name!r} is not one GPU", f"use one of {names}")
     return dict(found)
 
 
@@ -32,7 +33,7 @@ def catalog() -> Sequence[Mapping[str, Any]]:
     done = _gpus()
     if done.returncode:
         raise RigError(f"rayllm-ctl gpus failed: {done.stderr.strip()}")
-    return list(json.loads(done.stdout))
+    return list(json.loads(done.stdout)["items"])
 
 
 def ray_accelerator_type(labels: Mapping[str, str]) -> str:

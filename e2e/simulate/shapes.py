@@ -68,7 +68,7 @@ def gpu_labels(gpu: Mapping[str, Any], count: int) -> dict[str, str]:
     }
     if gpu["vendor"] != "nvidia":
         return products
-    return {**products, f"{vendor}/gpu.count": str(count), f"{vendor}/gpu.memory": str(gpu["driverMemoryMib"])}
+    return {**products, f"{vendor}/gpu.count": str(count), f"{vendor}/gpu.memory": str(gpu["driverMemoryMiB"])}
 
 
 def _node(name: str, shape: SimulatedNodes) -> dict[str, Any]:
@@ -102,5 +102,5 @@ def _machine(shape: SimulatedNodes) -> tuple[int, int, str]:
     fitting = [one for one in shape.gpu["shapes"] if one["gpus"] == shape.gpus_per_node]
     for machine in sorted(fitting, key=lambda one: bool(one["cloud"] == "on-premises")):
         rented = machine["cloud"] != "on-premises"
-        return machine["cpus"], machine["memoryGib"], machine["instanceType"] if rented else "simulated"
+        return machine["cpus"], machine["memoryGiB"], machine["instanceType"] if rented else "simulated"
     return _CPUS_PER_GPU * shape.gpus_per_node, _MEMORY_GIB_PER_GPU * shape.gpus_per_node, "simulated"

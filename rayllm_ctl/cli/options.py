@@ -26,9 +26,24 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def output_option(*formats: str, default: str | None = None) -> Callable[[F], F]:
-    """-o/--output with the formats that a command has."""
-    return click.option("-o", "--output", type=click.Choice(formats), default=default, help="Output format.")
+RESULT_FORMATS = ("json", "yaml", "name")
+"""Formats of commands that change something: without -o, only the progress is shown."""
+TABLE_FORMATS = ("table", "wide", "json", "yaml")
+"""Formats of commands that show something. wide: with further columns, where a table has some."""
+NAMED_TABLE_FORMATS = (*TABLE_FORMATS, "name")
+"""Formats of commands that show objects of the cluster."""
+STREAM_FORMATS = ("json", "yaml")
+"""Formats of commands that print a document for each change."""
+
+
+def output_option(*formats: str) -> Callable[[F], F]:
+    """-o/--output with the formats that a command has; None for what it prints without -o, which is also `table`."""
+
+    def chosen(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+        return None if value == "table" else value
+
+    help_text = "Output format; table by default." if "table" in formats else "Output format."
+    return click.option("-o", "--output", type=click.Choice(formats), callback=chosen, help=help_text)
 
 
 FlagTable = tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]

@@ -1,19 +1,18 @@
-"""Shared by running commands: the connection, the display, and data on standard output."""
+"""Shared by running commands: the connection, the display, and the style of standard output."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from rayllm_ctl.cli.documents import MACHINE_FORMATS, object_name, print_document, print_line
 from rayllm_ctl.cli.kube_flags import KubeFlags
 from rayllm_ctl.model.events import Applied, Event, Observed, Ready
-from rayllm_ctl.model.text.json_form import to_json
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -34,48 +33,11 @@ def connect(kube: KubeFlags) -> Cluster:
     )
 
 
-def object_name(kind: str, name: str) -> str:
-    """An object as `-o name` prints it: rayservice.ray.io/qwen, configmap/qwen."""
-    from rayllm_ctl.model.kube.api_kinds import kind as kind_of
-
-    return _resource_name(kind, kind_of(kind).group, name)
-
-
-def _resource_name(kind: str, group: str, name: str) -> str:
-    return f"{kind.lower()}{f'.{group}' if group else ''}/{name}"
-
-
 def printer(ctx: click.Context) -> Printer:
     """The style of standard output."""
     from rayllm_ctl.console.style import Printer
 
     return Printer.on(sys.stdout, ctx.meta.get("rayllm.color", "auto"))
-
-
-def print_data(data: Any, output: str) -> None:
-    """One document on standard output, as JSON or YAML."""
-    if output == "json":
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
-    else:
-        from rayllm_ctl.model.text.yaml_text import dump
-
-        click.echo(dump(data), nl=False)
-
-
-def print_manifests(manifests: Sequence[dict[str, Any]], output: str) -> None:
-    """Manifests as canonical YAML, or as a v1 List in JSON, which kubectl reads as well."""
-    if output == "json":
-        click.echo(
-            json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}, indent=2, ensure_ascii=False)
-        )
-    elif output == "name":
-        for manifest in manifests:
-            group = manifest["apiVersion"].rpartition("/")[0]
-            click.echo(_resource_name(manifest["kind"], group, manifest["metadata"]["name"]))
-    else:
-        from rayllm_ctl.model.text.yaml_text import dump_all
-
-        click.echo(dump_all(manifests), nl=False)
 
 
 def print_meaning(ctx: click.Context, diff: Diff) -> None:
@@ -93,13 +55,13 @@ def print_meaning(ctx: click.Context, diff: Diff) -> None:
 class Display:
     """Draws events on standard error and, with -o, writes the result to standard output."""
 
-    def __init__(self, progress: Progress[Event], output: str | None, follow: bool) -> None:
-        self._progress, self._output, self._follow = progress, output, follow
+    def __init__(self, progress: Progress[Event], output: str | None) -> None:
+        self._progress, self._output = progress, output
         self._applied: list[Applied] = []
         self._last: Observed | Ready | None = None
 
     def handle(self, event: Event) -> None:
-        """Draw one event; with -o json print a line for each observation of a followed service."""
+        """Draw one event; with -o name print each object."""
         self._progress.handle(event)
         if isinstance(event, Applied):
             self._applied.append(event)
@@ -107,24 +69,28 @@ class Display:
                 click.echo(object_name(event.kind, event.name))
         elif isinstance(event, (Observed, Ready)):
             self._last = event
-            if self._follow and self._output == "json":
-                click.echo(json.dumps(to_json(event.health), ensure_ascii=False))
 
     def finish(self) -> None:
-        """The one document of -o json or yaml."""
-        if self._follow or self._output not in ("json", "yaml"):
-            return
-        health = to_json(self._last.health) if self._last else None
-        applied = [
-            {
-                "kind": event.kind,
-                "name": event.name,
-                "namespace": event.namespace,
-                "action": f"{event.action} (dry run)" if event.dry_run else event.action,
-            }
-            for event in self._applied
-        ]
-        print_data({"applied": applied, "health": health}, self._output)
+        """Print the one document of -o json or yaml."""
+        if self._output in MACHINE_FORMATS:
+            health = self._last.health if self._last else None
+            print_document("Rollout", {"applied": self._applied, "health": health}, self._output)
+
+
+class FollowedDisplay(Display):
+    """Writes a document for each observation, and none at the end."""
+
+    def __init__(self, progress: Progress[Event], output: str | None, name: str, namespace: str) -> None:
+        super().__init__(progress, output)
+        self._name, self._namespace = name, namespace
+
+    def handle(self, event: Event) -> None:
+        super().handle(event)
+        if isinstance(event, (Observed, Ready)) and self._output in MACHINE_FORMATS:
+            print_line("ServiceStatus", event.health, self._output, name=self._name, namespace=self._namespace)
+
+    def finish(self) -> None:
+        """Everything is printed."""
 
 
 def live_view(ctx: click.Context) -> bool:
@@ -133,13 +99,16 @@ def live_view(ctx: click.Context) -> bool:
 
 
 @contextmanager
-def show(ctx: click.Context, output: str | None, follow: bool = False) -> Iterator[Display]:
-    """A display for the events of one command; its document is written if the command succeeds."""
+def show(ctx: click.Context, output: str | None, followed: tuple[str, str] | None = None) -> Iterator[Display]:
+    """A display for the events of one command; its document is written if the command succeeds.
+
+    followed: name and namespace of a service of which each observation is a document.
+    """
     from rayllm_ctl.console.observe.progress import choose_progress
     from rayllm_ctl.console.style import Printer
 
     style = Printer.on(sys.stderr, ctx.meta.get("rayllm.color", "auto"))
     with choose_progress(style, live=live_view(ctx)) as progress:
-        display = Display(progress, output, follow)
+        display = FollowedDisplay(progress, output, *followed) if followed else Display(progress, output)
         yield display
     display.finish()

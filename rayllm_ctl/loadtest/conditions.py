@@ -14,7 +14,7 @@ from rayllm_ctl.loadtest.settings import Length, Prompts, Settings
 def conditions(settings: Settings, begun: datetime) -> dict[str, Any]:
     """The time, the prompts and the form of the requests. Rows of a file are known by their number and digest."""
     return {
-        "startedAt": begun.isoformat(timespec="seconds"),
+        "startedAt": begun.isoformat(timespec="seconds").replace("+00:00", "Z"),
         "prompts": _prompts(settings.prompts),
         "request": {"api": settings.target.api, "stream": settings.stream, "fields": dict(settings.body)},
     }

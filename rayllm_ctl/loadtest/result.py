@@ -11,6 +11,9 @@ from rayllm_ctl.loadtest.samples import Samples, distribution, histogram
 from rayllm_ctl.loadtest.settings import Load, Objective
 
 LATENCIES = ("ttft", "tpot", "itl", "e2e")
+_KEYS = {name: f"{name}Seconds" for name in (*LATENCIES, "duration", "ramp", "timeout")}
+"""Keys of fields in seconds."""
+
 MOST_SAMPLES = 10_000
 """Requests whose own figures are part of the result, for comparisons and plots; of more, this many at random."""
 
@@ -22,7 +25,7 @@ def result(driver: Driver, load: Load, objective: Objective, interrupted: bool) 
     per_second = 1 / seconds if seconds else 0.0
     counted = samples.counted
     found: dict[str, Any] = {
-        "load": {name: value for name, value in asdict(load).items() if value is not None},
+        "load": {_KEYS.get(name, name): value for name, value in asdict(load).items() if value is not None},
         "requests": {
             "total": samples.total,
             "succeeded": samples.succeeded,
@@ -52,7 +55,7 @@ def result(driver: Driver, load: Load, objective: Objective, interrupted: bool) 
     if load.rate is not None:
         found["generator"]["lateStartSeconds"] = distribution(samples.late)
     if objective.set:
-        limits = {name: value for name, value in asdict(objective).items() if value is not None}
+        limits = {_KEYS.get(name, name): value for name, value in asdict(objective).items() if value is not None}
         share = samples.good / samples.total if samples.total else 0.0
         found["goodput"] = {
             "objective": limits,

@@ -136,4 +136,4 @@ def histogram(values: Sequence[float], bars: int = 10) -> list[dict[str, Any]]:
     counts = [0] * bars
     for value in values:
         counts[min(bars - 1, int((value - low) / width)) if width else bars - 1] += 1
-    return [{"upTo": low + width * (bar + 1), "count": count} for bar, count in enumerate(counts)]
+    return [{"upToSeconds": low + width * (bar + 1), "count": count} for bar, count in enumerate(counts)]

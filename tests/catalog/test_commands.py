@@ -60,13 +60,13 @@ def test_a_model_with_several_kinds_of_layers() -> None:
 
 def test_models_for_machines() -> None:
     listed = json.loads(run("models", "Qwen3-32B", "-o", "json").stdout)
-    assert isinstance(listed, list)
+    assert listed["kind"] == "ModelList"
     one = json.loads(run("models", "Qwen/Qwen3-32B", "-o", "json").stdout)
     assert one["summary"]["parameters"] == 32_762_123_264
     assert one["summary"]["contextLength"] == 40960
     assert one["config"]["architectures"] == ["Qwen3ForCausalLM"]
     assert yaml.safe_load(run("models", "Qwen/Qwen3-32B", "-o", "yaml").stdout) == one
-    assert [row for row in listed if row["id"] == "Qwen/Qwen3-32B"] == [one["summary"]]
+    assert [row for row in listed["items"] if row["id"] == "Qwen/Qwen3-32B"] == [one["summary"]]
 
 
 def test_wide_says_where_from() -> None:
@@ -93,7 +93,7 @@ def test_one_gpu_by_an_alias() -> None:
 def test_gpus_for_machines() -> None:
     listed = json.loads(run("gpus", "-o", "json").stdout)
     one = json.loads(run("gpus", "L4", "-o", "json").stdout)
-    assert one in listed
+    assert {key: value for key, value in one.items() if key not in ("apiVersion", "kind")} in listed["items"]
     assert one["memoryBytes"] == 23_654_532_382
     assert one["computeCapability"] == [8, 9]
     assert yaml.safe_load(run("gpus", "l4", "-o", "yaml").stdout) == one
@@ -112,7 +112,7 @@ def test_own_prices_are_used(tmp_path: Path) -> None:
 def test_nothing_but_data_on_standard_output() -> None:
     result = run("gpus")
     assert "USD/H" in result.stderr
-    assert len(result.stdout.splitlines()) == 1 + len(json.loads(run("gpus", "-o", "json").stdout))
+    assert len(result.stdout.splitlines()) == 1 + len(json.loads(run("gpus", "-o", "json").stdout)["items"])
 
 
 @pytest.mark.parametrize(("name", "hint"), [("models", "rayllm-ctl models"), ("gpus", "rayllm-ctl gpus")])

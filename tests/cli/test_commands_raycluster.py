@@ -52,7 +52,7 @@ def test_status_lists_both_kinds_and_no_part_of_a_service(run: Run, api: FakeAPI
     api.put(kind="RayCluster", metadata={"name": "somebodys"}, spec={})
     job = {kuberay.ORIGIN_NAME: "job", kuberay.ORIGIN_KIND: "RayJob"}
     api.put(kind="RayCluster", metadata={"name": "job-1", "labels": job, "annotations": {MODEL: "x"}}, spec={})
-    rows = json.loads(run("status", "-o", "json").out)
+    rows = json.loads(run("status", "-o", "json").out)["items"]
     assert [(row["name"], row["kind"], row["health"]["state"]) for row in rows] == [
         ("other", "RayService", "Ready"), ("tiny", "RayCluster", "Ready"),
     ]  # fmt: skip

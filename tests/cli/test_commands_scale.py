@@ -47,7 +47,7 @@ def test_requests_do_not_grow_with_the_number_of_services(run: Run, api: FakeAPI
         fill(api, services)
         api.requests.clear()
         result = run("status", "-A", "-o", "json")
-        rows = json.loads(result.out)
+        rows = json.loads(result.out)["items"]
         assert [row["health"]["state"] for row in rows] == ["Ready"] * services
         assert [len(row["health"]["external"]) for row in rows] == [2] * services
         counts.append(len(api.requests))

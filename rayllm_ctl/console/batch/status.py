@@ -63,12 +63,13 @@ def job_status(name: str, namespace: str, health: BatchHealth, style: Printer) -
     return "\n".join(lines) + "\n"
 
 
-def job_table(rows: Sequence[JobHealth], style: Printer, *, namespaces: bool = False) -> str:
-    """Jobs as a table that ends in a newline; or a line if there are none."""
+def job_table(rows: Sequence[JobHealth], style: Printer, *, namespaces: bool = False, wide: bool = False) -> str:
+    """Jobs as a table that ends in a newline; or a line if there are none. wide: with attempts, tokens and output."""
     if not rows:
         return "no batch jobs\n"
-    header = ("NAME", "STATE", "ROWS", "ERRORS", "RATE", "LEFT", "FOR", "MESSAGE")
-    lines = [(row.namespace, _cells(row), COLOURS[row.health.state]) for row in rows]
+    more = ("ATTEMPT", "TOKENS", "OUTPUT") if wide else ()
+    header = ("NAME", "STATE", "ROWS", "ERRORS", "RATE", "LEFT", "FOR", *more, "MESSAGE")
+    lines = [(row.namespace, _cells(row, wide), COLOURS[row.health.state]) for row in rows]
     return state_table(header, lines, style, namespaces=namespaces)
 
 
@@ -124,12 +125,13 @@ def _rate(rows: float) -> str:
     return f"{rows:,.1f}" if rows < 100 else f"{rows:,.0f}"
 
 
-def _cells(row: JobHealth) -> tuple[str, ...]:
+def _cells(row: JobHealth, wide: bool) -> tuple[str, ...]:
     health, one = row.health, row.health.progress
     done, rows, errors = (one.done, one.rows, one.errors) if one else (0, 0, 0)
     if health.result is not None:
         done, rows, errors = health.result.rows, health.result.rows, health.result.errors
     runs = one is not None and health.outcome is None
+    attempt = f"{health.attempt}/{health.attempts}"
     return (
         row.name,
         health.state.value,
@@ -138,5 +140,6 @@ def _cells(row: JobHealth) -> tuple[str, ...]:
         f"{_rate(one.rows_per_second)}/s" if one and runs and one.rows_per_second else "-",
         format_duration(one.eta_seconds) if one and runs and one.eta_seconds is not None else "-",
         age(health.since, health.observed_at) or "-",
+        *((attempt, _tokens(health) or "-", health.output or "-") if wide else ()),
         health.message,
     )

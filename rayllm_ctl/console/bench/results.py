@@ -98,7 +98,8 @@ def _one(run: Mapping[str, Any], style: Printer) -> Iterator[str]:
         yield "  requests by time, end to end"
         most = max(bar["count"] for bar in run["histogram"])
         for bar in run["histogram"]:
-            yield f"  {seconds(bar['upTo']):>11} {'■' * round(_BAR * bar['count'] / most)} {bar['count']:,}".rstrip()
+            width = round(_BAR * bar["count"] / most)
+            yield f"  {seconds(bar['upToSeconds']):>11} {'■' * width} {bar['count']:,}".rstrip()
     yield from _problems(run, style)
 
 
@@ -169,7 +170,11 @@ def _goodput(found: Mapping[str, Any]) -> str:
 
 
 def _limits(objective: Mapping[str, float]) -> str:
-    times = [f"{NAMES[name]} {seconds(value)}" for name, value in objective.items() if name != "share"]
+    times = [
+        f"{NAMES[name.removesuffix('Seconds')]} {seconds(value)}"
+        for name, value in objective.items()
+        if name != "share"
+    ]
     return f"{', '.join(times)} for {objective['share']:.0%}"
 
 

@@ -10,8 +10,8 @@ from rayllm_ctl.model.kube.quantities import format_duration
 _PREDICTED = (
     ("requestsPerSecond", "{:.3g} requests/s", 1.0),
     ("outputTokensPerSecond", "{:,.0f} tokens/s", 1.0),
-    ("ttft", "TTFT {:.3g} ms", 1e3),
-    ("tpot", "TPOT {:.3g} ms", 1e3),
+    ("ttftSeconds", "TTFT {:.3g} ms", 1e3),
+    ("tpotSeconds", "TPOT {:.3g} ms", 1e3),
 )
 
 
@@ -69,7 +69,7 @@ def replicas(service: Mapping[str, Any]) -> str:
     if not changes:
         return f"{known[0]:,} replica{'' if known[0] == 1 else 's'}"
     course = " → ".join(map(str, (known[0], *(change["to"] for change in changes))))
-    moments = ", ".join(format_duration(change["at"]) for change in changes)
+    moments = ", ".join(format_duration(change["atSeconds"]) for change in changes)
     return f"replicas {course} (after {moments})"
 
 

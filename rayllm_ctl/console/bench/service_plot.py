@@ -62,6 +62,6 @@ def _steps(
     if all(sample[name] is None for sample in samples):
         return
     axes.plot(
-        [sample["at"] for sample in samples], values, line, drawstyle="steps-post", marker=mark, color=grey,
+        [sample["atSeconds"] for sample in samples], values, line, drawstyle="steps-post", marker=mark, color=grey,
         markevery=max(1, len(values) // 8), label=label,
     )  # fmt: skip

@@ -41,6 +41,9 @@ class ServiceHealth(Protocol):
     @property
     def health(self) -> Health: ...
 
+    @property
+    def kind(self) -> str: ...
+
 
 def service_status(name: str, namespace: str, health: Health, style: Printer) -> str:
     """The status of one service as text that ends in a newline."""
@@ -59,15 +62,18 @@ def service_status(name: str, namespace: str, health: Health, style: Printer) ->
     return "\n".join(lines) + "\n"
 
 
-def service_table(rows: Sequence[ServiceHealth], style: Printer, *, namespaces: bool = False) -> str:
+def service_table(
+    rows: Sequence[ServiceHealth], style: Printer, *, namespaces: bool = False, wide: bool = False
+) -> str:
     """Services as a table that ends in a newline; or a line if there are none.
 
-    namespaces: with a namespace column.
+    namespaces: with a namespace column. wide: with the kind, the most replicas and the queue.
     """
     if not rows:
         return "no services\n"
-    header = ("NAME", "STATE", "REPLICAS", "ENDPOINTS", "EXTERNAL-URL", "FOR", "MESSAGE")
-    lines = [(row.namespace, _cells(row), _COLOURS[row.health.state]) for row in rows]
+    more = ("KIND", "MAX-REPLICAS", "WAITING") if wide else ()
+    header = ("NAME", "STATE", "REPLICAS", "ENDPOINTS", "EXTERNAL-URL", "FOR", *more, "MESSAGE")
+    lines = [(row.namespace, _cells(row, wide), _COLOURS[row.health.state]) for row in rows]
     return state_table(header, lines, style, namespaces=namespaces)
 
 
@@ -87,8 +93,9 @@ def state_table(
     return "\n".join(lines) + "\n"
 
 
-def _cells(row: ServiceHealth) -> tuple[str, ...]:
+def _cells(row: ServiceHealth, wide: bool) -> tuple[str, ...]:
     health = row.health
+    waiting = "-" if health.queue is None else str(health.queue.pending)
     return (
         row.name,
         health.state.value,
@@ -96,6 +103,7 @@ def _cells(row: ServiceHealth) -> tuple[str, ...]:
         str(health.endpoints),
         _external_url(health),
         age(health.since, health.observed_at),
+        *((row.kind, str(health.replicas_max), waiting) if wide else ()),
         health.message,
     )
 

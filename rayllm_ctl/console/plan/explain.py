@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from rayllm_ctl.model.spec.explanation import FieldExplanation
 from rayllm_ctl.model.spec.service import API_VERSION
@@ -33,6 +35,23 @@ def explanation(field: FieldExplanation, flags: Mapping[str, str], kind: str) ->
             yield from (f"  {label.lower()}: {value}" for label, value in _facts(child, flags))
             yield from _wrapped(child.description, "    ")
             yield ""
+
+
+def explanation_document(field: FieldExplanation, flags: Mapping[str, str], *, recursive: bool) -> dict[str, Any]:
+    """A field as JSON data. recursive: with the fields of its fields."""
+    return {
+        "path": field.path,
+        "type": field.type,
+        "description": field.description,
+        "required": field.required,
+        "default": field.default or None,
+        "values": list(field.values),
+        "flag": flags.get(field.attribute),
+        "fields": [
+            explanation_document(one if recursive else replace(one, fields=()), flags, recursive=recursive)
+            for one in field.fields
+        ],
+    }
 
 
 def tree(field: FieldExplanation, indent: str = "") -> Iterator[str]:

@@ -30,11 +30,10 @@ class Results:
         return any(run["requests"]["failed"] for run in self.runs)
 
     def to_json(self) -> dict[str, Any]:
-        """One load: its result. Several: {"runs": [...]}."""
+        """The facts of all loads, and the result of each. highestRate: only of a search."""
         head: dict[str, Any] = {"target": self.target, "models": list(self.models)}
-        if self.searched:
-            return {**head, "highestRate": self.highest_rate, "runs": list(self.runs)}
-        return {**head, **self.runs[0]} if len(self.runs) == 1 else {**head, "runs": list(self.runs)}
+        found = {"highestRate": self.highest_rate} if self.searched else {}
+        return {**head, **found, "runs": list(self.runs)}
 
 
 @dataclass(frozen=True)

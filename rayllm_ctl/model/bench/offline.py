@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.text.json_form import rfc3339
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class OfflineResults:
         return {
             "model": self.model,
             "gpus": self.gpus,
-            "startedAt": self.started_at.isoformat(timespec="seconds"),
+            "startedAt": rfc3339(self.started_at.replace(microsecond=0)),
             "versions": dict(self.versions),
             "load": {
                 "inputTokens": load.input_tokens,

@@ -36,7 +36,7 @@ def during(looks: Sequence[tuple[float, LoadLook]], begin: float, seconds: float
     preempted = _preemptions([look for _, look in counted])
     samples = [
         {
-            "at": round(at, 1),
+            "atSeconds": round(at, 1),
             "replicas": look.replicas,
             "wanted": look.wanted,
             "running": look.engine.running if look.engine else None,
@@ -86,8 +86,8 @@ def _preemptions(looks: Iterable[LoadLook]) -> list[int | None]:
 
 
 def _scaling(samples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    known = [(sample["at"], sample["replicas"]) for sample in samples if sample["replicas"] is not None]
-    return [{"at": at, "from": before, "to": now} for (_, before), (at, now) in pairwise(known) if before != now]
+    known = [(sample["atSeconds"], sample["replicas"]) for sample in samples if sample["replicas"] is not None]
+    return [{"atSeconds": at, "from": before, "to": now} for (_, before), (at, now) in pairwise(known) if before != now]
 
 
 def _known(samples: Sequence[Mapping[str, Any]], name: str) -> list[float]:

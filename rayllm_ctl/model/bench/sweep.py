@@ -90,7 +90,7 @@ class VariantRecord:
         """The results of its loads; of a search the one at the highest rate that is good, none if there is none."""
         if self.result is None:
             return ()
-        runs: Sequence[Mapping[str, Any]] = self.result.get("runs", [self.result])
+        runs: Sequence[Mapping[str, Any]] = self.result["runs"]
         if "highestRate" not in self.result:
             return runs
         return [run for run in runs if run["load"]["rate"] == self.result["highestRate"]][-1:]

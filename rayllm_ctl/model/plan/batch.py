@@ -15,7 +15,7 @@ from rayllm_ctl.model.spec.pod_options import Pods
 from rayllm_ctl.model.spec.ray_options import RayOptions
 from rayllm_ctl.model.spec.security import PodSecurity
 from rayllm_ctl.model.spec.service import Volume
-from rayllm_ctl.model.text.json_form import OMIT_NONE
+from rayllm_ctl.model.text.json_form import OMIT_NONE, json_key
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class BatchEstimate:
     rows: int
     seconds: Band
     assumption: str
-    cost: Band | None = None
+    cost: Band | None = field(default=None, metadata=json_key("costUsd"))
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class BatchDeployment:
     volumes: tuple[Volume, ...]
     mounted_code: bool
     retries: int
-    deadline: int | None
-    keep_after: int
+    deadline: int | None = field(metadata=json_key("deadlineSeconds"))
+    keep_after: int = field(metadata=json_key("keepAfterSeconds"))
     pod_options: Pods
     pod_security: PodSecurity
     patches: tuple[Patch, ...]

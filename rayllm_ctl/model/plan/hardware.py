@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.text.json_form import json_key
 
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 """The label with which clouds name a node's machine type."""
@@ -20,7 +21,7 @@ class NodeShape:
     instance_type: str
     gpus: int
     cpus: int
-    memory_gib: int
+    memory_gib: int = field(metadata=json_key("memoryGiB"))
     gpu_memory_bytes: int | None = None
 
 
@@ -43,22 +44,22 @@ class GPU:
     name: str
     vendor: str
     memory_bytes: int
-    bandwidth: float
-    flops: Mapping[str, float]
+    bandwidth: float = field(metadata=json_key("bandwidthBytesPerSecond"))
+    flops: Mapping[str, float] = field(metadata=json_key("flopsPerSecond"))
     architecture: str
     compute_capability: tuple[int, int] | None = None
     memory_measured: bool = True
     host_architecture: str = "amd64"
-    driver_memory_mib: int = 0
+    driver_memory_mib: int = field(default=0, metadata=json_key("driverMemoryMiB"))
     interconnect: str = "pcie"
-    link_bandwidth: float = 0.0
+    link_bandwidth: float = field(default=0.0, metadata=json_key("linkBandwidthBytesPerSecond"))
     resource: str = "nvidia.com/gpu"
     ray_accelerator_type: str | None = None
     aliases: tuple[str, ...] = ()
     node_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     taints: tuple[str, ...] = ()
     shapes: tuple[NodeShape, ...] = ()
-    price_per_hour: Mapping[str, float] = field(default_factory=dict)
+    price_per_hour: Mapping[str, float] = field(default_factory=dict, metadata=json_key("usdPerHour"))
     price_source: str = ""
     sources: tuple[str, ...] = ()
 

@@ -11,7 +11,7 @@ from rayllm_ctl.model.kube.names import service_name
 from rayllm_ctl.model.plan.calibration import Calibration
 from rayllm_ctl.model.plan.deployment import Deployment
 from rayllm_ctl.model.plan.transformers import TransformersPlan
-from rayllm_ctl.model.text.json_form import OMIT_NONE
+from rayllm_ctl.model.text.json_form import OMIT_NONE, json_key
 
 Verdict = Literal["fits", "risky", "does-not-fit", "invalid"]
 
@@ -115,10 +115,10 @@ class PodSizes:
 class StartupPlan:
     """How long until ready, by step, in seconds; `wait_seconds` is the limit that probes and waits use."""
 
-    download: Band
-    load: Band
-    compile: Band
-    total: Band
+    download: Band = field(metadata=json_key("downloadSeconds"))
+    load: Band = field(metadata=json_key("loadSeconds"))
+    compile: Band = field(metadata=json_key("compileSeconds"))
+    total: Band = field(metadata=json_key("totalSeconds"))
     wait_seconds: int
 
 
@@ -154,8 +154,8 @@ class LoadPoint:
 class Figures:
     """One replica at a load: seconds to the first token and per further token, output tokens/s and requests/s."""
 
-    ttft: Band
-    tpot: Band
+    ttft: Band = field(metadata=json_key("ttftSeconds"))
+    tpot: Band = field(metadata=json_key("tpotSeconds"))
     output_tokens_per_second: Band
     requests_per_second: Band
 
@@ -211,7 +211,7 @@ class CandidateSummary:
     quantization: str | None
     verdict: Verdict
     replicas: int
-    price_per_hour: float | None
+    price_per_hour: float | None = field(metadata=json_key("usdPerHour"))
     line: str
     max_model_len: int | None = field(default=None, metadata=OMIT_NONE)
     kv_cache_gib: float | None = field(default=None, metadata=OMIT_NONE)

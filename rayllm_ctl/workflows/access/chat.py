@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import MODEL
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.text.json_form import json_key
 from rayllm_ctl.model.text.problems import quoted
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.serveconfig.routes import API, ServeRoutes, routes_of
@@ -45,7 +47,7 @@ class Endpoint:
     url: str
     models: tuple[str, ...]
     service: str
-    kind: str
+    kind: str = field(metadata=json_key("objectKind"))
     key_required: bool = False
     path: str = API
 

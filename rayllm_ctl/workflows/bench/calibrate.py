@@ -21,7 +21,7 @@ LEAST_ROUNDS = 10
 """Requests that a measurement has to have, at all and for each one in flight: the first and the last round are not like
 the rest."""
 
-_FIGURES = ("requestsPerSecond", "ttft", "tpot")
+_FIGURES = ("requestsPerSecond", "ttftSeconds", "tpotSeconds")
 
 
 def check_calibration(flags: Flags) -> None:

@@ -43,9 +43,11 @@ def read_result(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path} is not JSON: {error}", hint="rayllm-ctl bench NAME -o json > FILE") from error
-    results = data.get("runs", [data]) if isinstance(data, dict) else []
-    if not results or not all(
-        isinstance(result, dict) and {"load", "samples", "timeline"} <= set(result) for result in results
+    results = data.get("runs") if isinstance(data, dict) else None
+    if (
+        not isinstance(results, list)
+        or not results
+        or not all(isinstance(result, dict) and {"load", "samples", "timeline"} <= set(result) for result in results)
     ):
         raise UsageError(f"{path} is not a result of bench", hint="rayllm-ctl bench NAME -o json > FILE")
     return data, list(results)

@@ -9,7 +9,7 @@ from typing import Any
 _STATED = ("prompts", "request", "startedAt", "versions")
 """Keys that results of older releases lack."""
 
-_AMOUNT = frozenset({"requests", "duration", "warmup", "timeout", "prompts.seed"})
+_AMOUNT = frozenset({"requests", "durationSeconds", "warmup", "timeoutSeconds", "prompts.seed"})
 """Keys that may differ: the length of a load, and the seed of its prompts. Others make it a different load."""
 
 

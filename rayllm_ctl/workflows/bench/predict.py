@@ -121,8 +121,8 @@ def predicted(planned: LLMService, result: Mapping[str, Any]) -> dict[str, Any] 
         "plan": {**identity(planned), "replicas": replicas, "inputTokens": lengths[0], "outputTokens": lengths[1]},
         "requestsPerSecond": _compared(prediction.requests_per_second, rate["requestsPerSecond"]),
         "outputTokensPerSecond": _compared(prediction.output_tokens_per_second, rate["outputTokensPerSecond"]),
-        "ttft": _compared(prediction.ttft, measured["ttft"]),
-        "tpot": _compared(prediction.tpot, measured["tpot"]),
+        "ttftSeconds": _compared(prediction.ttft, measured["ttft"]),
+        "tpotSeconds": _compared(prediction.tpot, measured["tpot"]),
     }
 
 

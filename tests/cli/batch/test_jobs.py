@@ -175,7 +175,7 @@ def test_a_list_knows_the_end_of_a_job_with_errors_before_kuberay_does(run: Run,
     fakejobs.running(api)
     for allowed, state in ((10, "Succeeded"), (2, "Failed")):
         fakejobs.says(api, {**RESULT, "maxErrors": allowed})
-        [row] = json.loads(run("batch", "list", "-o", "json").out)
+        [row] = json.loads(run("batch", "list", "-o", "json").out)["items"]
         assert row["health"]["state"] == state
 
 

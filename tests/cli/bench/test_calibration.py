@@ -31,7 +31,17 @@ def result(**changed: Any) -> dict[str, Any]:
     """What the generator says of 60 requests."""
     times = {"mean": 0.02, "p50": 0.02, "p90": 0.02, "p95": 0.02, "p99": 0.02, "max": 0.02}
     return {
-        "load": {"concurrency": 5},
+        "startedAt": "2026-11-21T09:00:00Z",
+        "prompts": {"input": {"kind": "fixed", "low": 256}, "output": None, "prefix": 0, "prefixes": 1, "seed": 0},
+        "request": {"api": "chat", "stream": True, "fields": {}},
+        "load": {
+            "concurrency": 5,
+            "arrivals": "poisson",
+            "burst": 1,
+            "rampSeconds": 0.0,
+            "warmup": 0,
+            "timeoutSeconds": 600.0,
+        },
         "requests": {"total": 60, "succeeded": 60, "failed": 0, "unfinished": 0},
         "durationSeconds": 30.0,
         "throughput": {"requestsPerSecond": 2.0, "inputTokensPerSecond": 512.0, "outputTokensPerSecond": 256.0},
@@ -75,26 +85,34 @@ def service(api: FakeAPI, deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> di
 
 def test_the_service_and_its_plan_stand_beside_what_was_measured(run: Run, service: dict[str, Any]) -> None:
     assert not service
-    found = json.loads(run(*LOAD, "-o", "json").out)
+    [found] = json.loads(run(*LOAD, "-o", "json").out)["runs"]
     assert found["service"]["samples"] == [
-        {"at": 0.0, "replicas": 1, "wanted": 1, "running": 5, "waiting": 1, "kvCacheUsage": 0.25, "preemptions": 0,
-         "queued": None}
+        {"atSeconds": 0.0, "replicas": 1, "wanted": 1, "running": 5, "waiting": 1, "kvCacheUsage": 0.25,
+         "preemptions": 0, "queued": None}
     ]  # fmt: skip
     predicted = found["predicted"]
     assert predicted["plan"] == {
         "model": MODEL, "gpu": "H100-80GB", "tensor": 4, "pipeline": 1, "vllmVersion": "0.29.0", "replicas": 1,
         "inputTokens": 256, "outputTokens": 128,
     }  # fmt: skip
-    for name, measured in (("requestsPerSecond", 2.0), ("outputTokensPerSecond", 256.0), ("ttft", 0.5), ("tpot", 0.02)):
+    for name, measured in (
+        ("requestsPerSecond", 2.0),
+        ("outputTokensPerSecond", 256.0),
+        ("ttftSeconds", 0.5),
+        ("tpotSeconds", 0.02),
+    ):
         assert predicted[name]["measured"] == measured
         assert predicted[name]["ratio"] == pytest.approx(measured / predicted[name]["predicted"])
     # 33 GiB of weights per GPU take 13 ms a step.
-    assert 0.012 < predicted["tpot"]["predicted"] < 0.025
+    assert 0.012 < predicted["tpotSeconds"]["predicted"] < 0.025
     text = run(*LOAD).out
     assert "  service    1 replica\n" in text
     shown = " ".join(text.split())
     assert "running at most 5, waiting 1, KV cache 25%, 0 preemptions" in shown
-    assert f"TTFT {predicted['ttft']['predicted'] * 1e3:.3g} ms (measured ×{predicted['ttft']['ratio']:.2f})" in shown
+    assert (
+        f"TTFT {predicted['ttftSeconds']['predicted'] * 1e3:.3g} ms (measured ×{predicted['ttftSeconds']['ratio']:.2f})"
+        in shown
+    )
 
 
 def test_metrics_that_cannot_be_read_are_said_once_and_end_nothing(
@@ -120,10 +138,10 @@ def test_a_calibration_is_stored_and_used(run: Run, service: dict[str, Any], tmp
     assert "calibration" not in plain
     found = json.loads(run("plan", *PLAN, *load, "--calibration", str(file)).out)["throughput"]
     assert found["calibration"]["inFlight"] == 5
-    assert found["calibration"]["ttft"] == pytest.approx(0.5 / plain["atLoad"]["ttft"]["typical"], rel=1e-3)
+    assert found["calibration"]["ttft"] == pytest.approx(0.5 / plain["atLoad"]["ttftSeconds"]["typical"], rel=1e-3)
     # At the load that was measured, the plan is what was measured.
-    assert found["atLoad"]["ttft"]["typical"] == pytest.approx(0.5, rel=1e-3)
-    assert found["atLoad"]["tpot"]["typical"] == pytest.approx(0.02, rel=1e-3)
+    assert found["atLoad"]["ttftSeconds"]["typical"] == pytest.approx(0.5, rel=1e-3)
+    assert found["atLoad"]["tpotSeconds"]["typical"] == pytest.approx(0.02, rel=1e-3)
     assert found["atLoad"]["requestsPerSecond"]["typical"] == pytest.approx(2.0, rel=1e-3)
     text = run("plan", *PLAN, "--calibration", str(file)).out
     ratio = found["calibration"]["throughput"]

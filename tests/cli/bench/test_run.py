@@ -45,7 +45,7 @@ def test_several_loads_are_a_table_and_failures_are_named(run: Run, server: Know
 def test_json_has_the_documented_form(run: Run, server: KnownServer, tmp_path: Path) -> None:
     args = ("bench", "--url", server.url, "--model", behaviour(), "--requests", "4", "-o", "json")
     result = run(*args, "--slo", "ttft=5s,share=0.5", "--rate", "50", "--arrivals", "constant")
-    found = json.loads(result.out)
+    [found] = json.loads(result.out)["runs"]
     assert found["requests"] == {"total": 4, "succeeded": 4, "failed": 0, "unfinished": 0}
     assert {"requestsPerSecond", "inputTokensPerSecond", "outputTokensPerSecond"} == set(found["throughput"])
     assert set(found["latencySeconds"]) == {"ttft", "tpot", "itl", "e2e"}
@@ -85,7 +85,7 @@ def test_results_of_other_lengths_are_not_compared_without_a_word(
     assert json.loads(run("bench", "compare", str(tmp_path / "a"), str(tmp_path / "b"), "-o", "json").out)[
         "comparisons"
     ][0]["sameLoad"] is False  # fmt: skip
-    rows = json.loads((tmp_path / "c").read_text())["prompts"]
+    rows = json.loads((tmp_path / "c").read_text())["runs"][0]["prompts"]
     assert (rows["rows"], len(rows["sha256"])) == (2, 64)
 
 

@@ -43,7 +43,14 @@ def measured(speed: float, *, failed: int = 0, concurrency: int = 8) -> dict[str
     """A result as the load generator has it, of a server of so many requests per second."""
     times = dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), 1 / speed)
     return {
-        "load": {"concurrency": concurrency},
+        "startedAt": "2026-11-21T09:00:00Z",
+        "prompts": {"input": {"kind": "fixed", "low": 256}, "output": None, "prefix": 0, "prefixes": 1, "seed": 0},
+        "request": {"api": "chat", "stream": True, "fields": {}},
+        "versions": {"rayllm-ctl": "0.1.0"},
+        "load": {
+            "concurrency": concurrency, "arrivals": "poisson", "burst": 1, "rampSeconds": 0.0, "warmup": 0,
+            "timeoutSeconds": 600.0,
+        },
         "requests": {"total": 10, "succeeded": 10 - failed, "failed": failed, "unfinished": 0},
         "durationSeconds": 1.0,
         "throughput": {
@@ -51,11 +58,12 @@ def measured(speed: float, *, failed: int = 0, concurrency: int = 8) -> dict[str
         },
         "tokens": {"input": 1, "output": 1, "countedBy": "usage"},
         "latencySeconds": dict.fromkeys(("ttft", "tpot", "itl", "e2e"), times),
-        "histogram": [], "timeline": [], "samples": {},
+        "histogram": [], "timeline": [],
+        "samples": {"begin": [], "ttft": [], "tpot": [], "e2e": [], "outputTokens": []},
         "errors": {"http_503": failed} if failed else {},
         "errorMessages": {"http_503": "busy"} if failed else {},
         "generator": {"cpuShare": 0.1, "lateSeconds": None, "saturated": False},
-        "interrupted": False,
+        "interrupted": False, "service": None, "predicted": None,
     }  # fmt: skip
 
 
@@ -133,7 +141,10 @@ def test_variants_are_measured_one_after_another_and_removed(
     assert f"variant 2 of 2: maxNumSeqs 16, {load.names[1]}" in result.err
     kept = files(tmp_path)['{"engine.maxNumSeqs": 16}']
     assert (kept["state"], kept["spec"]["spec"]["engine"]["maxNumSeqs"]) == ("measured", 16)
-    assert (kept["load"]["loads"][0]["concurrency"], kept["result"]["throughput"]["requestsPerSecond"]) == (8, 2.0)
+    assert (kept["load"]["loads"][0]["concurrency"], kept["result"]["runs"][0]["throughput"]["requestsPerSecond"]) == (
+        8,
+        2.0,
+    )
 
     before = len(api.requests)
     again = sweep("-o", "json")

@@ -70,10 +70,10 @@ def test_events_are_folded_and_oldest_first(run: Run, golden: Golden) -> None:
 
 @pytest.mark.usefixtures("deployed")
 def test_json_is_one_document(run: Run) -> None:
-    found = json.loads(run("events", "tiny", "-o", "json").out)
+    found = json.loads(run("events", "tiny", "-o", "json").out)["items"]
     assert found[2] == {
         "object": f"pod/{WORKER}", "reason": "Unhealthy", "message": "probe failed: 500", "warning": True, "count": 6,
-        "first": "2026-11-21T09:03:00+00:00", "last": "2026-11-21T09:04:00+00:00",
+        "first": "2026-11-21T09:03:00Z", "last": "2026-11-21T09:04:00Z",
     }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_json_is_one_document(run: Run) -> None:
 def test_an_event_that_status_explains_says_the_cause(run: Run, api: FakeAPI) -> None:
     message = unschedulable(api)
     event(api, "s", f"Pod/{WORKER}", "FailedScheduling", message, 9, type="Warning")
-    found = json.loads(run("events", "tiny", "-o", "json").out)[-1]
+    found = json.loads(run("events", "tiny", "-o", "json").out)["items"][-1]
     assert (found["message"], found["cause"]) == (message, "InsufficientGPU")
     line = run("events", "tiny").out.splitlines()[-1]
     assert f"InsufficientGPU: {found['explanation']}" in line

@@ -178,7 +178,7 @@ def test_scale_sets_the_number_of_servers_of_a_ray_cluster(run: Run, api: FakeAP
 
 
 def revisions(run: Run) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(run("history", "tiny", "-o", "json").out)
+    found: list[dict[str, Any]] = json.loads(run("history", "tiny", "-o", "json").out)["items"]
     return found
 
 

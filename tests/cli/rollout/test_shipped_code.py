@@ -96,7 +96,7 @@ def test_another_gateway_changes_no_pod(run: Run, api: FakeAPI, spec: str, monke
     deploy(run, spec, "--accept-outage")  # of the only replica of an ingress on CPUs
     assert api.stored("RayService", "chat")["spec"]["rayClusterConfig"] == before
     assert ingress_digest(api) != first
-    changes = json.loads(run("history", "chat", "-n", "llm", "-o", "json").out)[-1]["change"]
+    changes = json.loads(run("history", "chat", "-n", "llm", "-o", "json").out)["items"][-1]["change"]
     assert changes == f"code of the ingress {first} → {ingress_digest(api)}"
     assert f"{ingress_digest(api)}.zip" in api.stored("ConfigMap", INGRESS)["binaryData"]
 

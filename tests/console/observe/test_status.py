@@ -21,6 +21,7 @@ class Row:
     name: str
     namespace: str
     health: Health
+    kind: str = "RayService"
 
 
 @pytest.mark.parametrize(("name", "shown"), [("stuck", STUCK), ("ready", READY), ("starting", PULLING)])
@@ -73,6 +74,7 @@ def test_each_cluster_of_an_upgrade_has_its_own_part_of_the_tree() -> None:
 def test_the_table(golden: Golden) -> None:
     rows = [Row("a", "llm", READY), Row("a-longer-name", "llm", STUCK)]
     golden.check("table.txt", service_table(rows, plain()))
+    golden.check("table-wide.txt", service_table(rows, plain(), wide=True))
 
 
 def test_no_services() -> None:

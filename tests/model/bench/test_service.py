@@ -20,8 +20,8 @@ def test_only_what_happened_during_the_load_counts() -> None:
         (900.0, LoadLook(replicas=1, wanted=1)),
     ]
     found = during(looks, begin=100.0, seconds=40.0)
-    assert found["scaling"] == [{"at": 12.0, "from": 1, "to": 2}, {"at": 31.0, "from": 2, "to": 3}]
-    assert [sample["at"] for sample in found["samples"]] == [0.0, 4.0, 12.0, 31.0]
+    assert found["scaling"] == [{"atSeconds": 12.0, "from": 1, "to": 2}, {"atSeconds": 31.0, "from": 2, "to": 3}]
+    assert [sample["atSeconds"] for sample in found["samples"]] == [0.0, 4.0, 12.0, 31.0]
     # Engine a is gone with its one preemption, b is new.
     assert [sample["preemptions"] for sample in found["samples"]] == [0, 1, 3, 4]
     assert found["max"] == {

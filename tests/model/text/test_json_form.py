@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 from rayllm_ctl.model.text.json_form import camel, to_json
 
@@ -28,5 +28,6 @@ def test_sums_that_differ_in_their_last_digits_are_written_alike() -> None:
     assert to_json(2**60) == 2**60
 
 
-def test_times_are_iso_8601() -> None:
-    assert to_json(datetime(2026, 1, 2, tzinfo=UTC)) == "2026-01-02T00:00:00+00:00"
+def test_times_are_those_of_kubernetes() -> None:
+    assert to_json(datetime(2026, 1, 2, tzinfo=UTC)) == "2026-01-02T00:00:00Z"
+    assert to_json(datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=3)))) == "2026-01-02T00:00:00Z"

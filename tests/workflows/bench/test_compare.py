@@ -42,7 +42,7 @@ def result(seed: int, scale: float = 1.0, concurrency: int = 8, failed: int = 0)
 
 
 def written(path: Path, *runs: dict[str, Any]) -> Path:
-    path.write_text(json.dumps({"runs": runs} if len(runs) > 1 else runs[0]))
+    path.write_text(json.dumps({"runs": runs}))
     return path
 
 
@@ -102,7 +102,7 @@ def change(path: tuple[str, ...], value: Any) -> dict[str, Any]:
         (("prompts", "tokenizer"), "t", False, "prompts.tokenizer is not set in the first and t in the second"),
         (("request", "stream"), False, False, "request.stream is true in the first and false in the second"),
         (("prompts", "seed"), 1, True, "prompts.seed is 0 in the first and 1 in the second"),
-        (("load", "duration"), 60.0, True, "duration is not set in the first and 60.0 in the second"),
+        (("load", "durationSeconds"), 60.0, True, "durationSeconds is not set in the first and 60.0 in the second"),
     ],
 )  # fmt: skip
 def test_another_load_is_called_so(tmp_path: Path, path: tuple[str, ...], value: Any, same: bool, note: str) -> None:

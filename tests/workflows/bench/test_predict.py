@@ -38,8 +38,8 @@ def measured(load: dict[str, Any], replicas: int = 1, **changed: Any) -> dict[st
 def figures(load: dict[str, Any], replicas: int = 1) -> dict[str, float]:
     found = predicted(SERVICE, measured(load, replicas))
     assert isinstance(found, dict), found
-    assert found["tpot"] is None
-    return {name: found[name]["predicted"] for name in ("requestsPerSecond", "outputTokensPerSecond", "ttft")}
+    assert found["tpotSeconds"] is None
+    return {name: found[name]["predicted"] for name in ("requestsPerSecond", "outputTokensPerSecond", "ttftSeconds")}
 
 
 def test_a_closed_loop_is_that_of_the_plan() -> None:
@@ -49,11 +49,11 @@ def test_a_closed_loop_is_that_of_the_plan() -> None:
     planned = plan.throughput.at_load
     found = figures({"concurrency": 16})
     assert found["requestsPerSecond"] == pytest.approx(planned.requests_per_second.typical)
-    assert found["ttft"] == pytest.approx(planned.ttft.typical)
+    assert found["ttftSeconds"] == pytest.approx(planned.ttft.typical)
     # The same load for each of two replicas.
     twice = figures({"concurrency": 32}, replicas=2)
     assert twice["requestsPerSecond"] == pytest.approx(2 * found["requestsPerSecond"])
-    assert twice["ttft"] == pytest.approx(found["ttft"])
+    assert twice["ttftSeconds"] == pytest.approx(found["ttftSeconds"])
     # One of two has nothing to do.
     assert figures({"concurrency": 1}, replicas=2) == figures({"concurrency": 1})
 
@@ -61,14 +61,14 @@ def test_a_closed_loop_is_that_of_the_plan() -> None:
 def test_what_the_kv_cache_does_not_hold_waits() -> None:
     most, more = figures({"concurrency": 20_000}), figures({"concurrency": 40_000})
     assert most["requestsPerSecond"] == more["requestsPerSecond"]
-    assert more["ttft"] - most["ttft"] == pytest.approx(20_000 / more["requestsPerSecond"])
+    assert more["ttftSeconds"] - most["ttftSeconds"] == pytest.approx(20_000 / more["requestsPerSecond"])
 
 
 def test_an_open_loop_has_its_rate_as_long_as_it_can_be_answered() -> None:
     few, many = figures({"rate": 0.01}), figures({"rate": 20.0})
     assert (few["requestsPerSecond"], many["requestsPerSecond"]) == (0.01, 20.0)
-    assert few["ttft"] == pytest.approx(figures({"concurrency": 1})["ttft"])
-    assert many["ttft"] > few["ttft"]
+    assert few["ttftSeconds"] == pytest.approx(figures({"concurrency": 1})["ttftSeconds"])
+    assert many["ttftSeconds"] > few["ttftSeconds"]
     refused = predicted(SERVICE, measured({"rate": 1e6}))
     assert isinstance(refused, str)
     assert "requests/s at most" in refused

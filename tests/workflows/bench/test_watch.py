@@ -81,7 +81,8 @@ def test_each_load_has_what_was_seen_while_it_ran(looks: Looks, clock: Clock) ->
     first, second = watch.over(run, looks)(SETTINGS)
     assert (first["name"], second["name"], len(passed)) == (0, 1, 6)
     seen = [
-        [(sample["at"], sample["replicas"]) for sample in result["service"]["samples"]] for result in (first, second)
+        [(sample["atSeconds"], sample["replicas"]) for sample in result["service"]["samples"]]
+        for result in (first, second)
     ]
     assert seen == [[(0, 1), (1, 2), (2, 3)], [(0, 3), (1, 4), (2, 5)]]
 
@@ -98,7 +99,7 @@ def test_a_look_counts_at_its_end(looks: Looks, clock: Clock) -> None:
         return [{"durationSeconds": 1}]
 
     (result,) = watch.over(run, looks)(SETTINGS)
-    assert [sample["at"] for sample in result["service"]["samples"]] == [1]
+    assert [sample["atSeconds"] for sample in result["service"]["samples"]] == [1]
 
 
 def test_nothing_to_look_at_and_a_load_without_an_answer() -> None:

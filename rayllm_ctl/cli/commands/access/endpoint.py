@@ -28,7 +28,8 @@ def command(name: str, external: bool, output: str | None, kube: KubeFlags) -> N
       export OPENAI_BASE_URL=$(rayllm-ctl endpoint qwen3-32b)
       curl $(rayllm-ctl endpoint qwen3-32b --external)/models
     """
-    from rayllm_ctl.cli.session import connect, print_data
+    from rayllm_ctl.cli.documents import print_document
+    from rayllm_ctl.cli.session import connect
     from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.observed.external import format_external
     from rayllm_ctl.model.text.json_form import to_json
@@ -43,7 +44,7 @@ def command(name: str, external: bool, output: str | None, kube: KubeFlags) -> N
             raise UsageError("--external prints the address of an OpenAI-compatible API, and there is none") from error
         found_applications = workflow.applications(error.service)
         if output:
-            print_data(to_json(found_applications), output)
+            print_document("ApplicationEndpoints", found_applications, output)
             return
         for application, url in found_applications.applications.items():
             click.echo(url)
@@ -53,7 +54,7 @@ def command(name: str, external: bool, output: str | None, kube: KubeFlags) -> N
     where, found = workflow.external(cluster, where)
     url = workflow.external_url(where, found) if external else where.url
     if output:
-        print_data(to_json(where) | to_json(found), output)
+        print_document("Endpoint", to_json(where) | to_json(found), output)
         return
     click.echo(url)
     if where.key_required:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import NAMED_TABLE_FORMATS, RESULT_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command, CommandGroup
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.quantities import parse_duration
@@ -83,7 +83,7 @@ def command() -> None:
 @click.option("--expires", type=Expiry(), help="When the key expires: 30d, 12h, 2027-01-31 (default: never).")
 @click.option("--requests", metavar="RATE", help="Limit of requests, such as 60/minute.")
 @click.option("--tokens", metavar="RATE", help="Limit of tokens, such as 100000/hour.")
-@output_option("json", "yaml")
+@output_option(*RESULT_FORMATS)
 @kube_options
 def create(
     name: str | None,
@@ -102,7 +102,7 @@ def create(
       export RAYLLM_API_KEY=$(rayllm-ctl keys create qwen3-32b --key-name alice)
       rayllm-ctl keys create qwen3-32b --key-name batch --tokens 1000000/hour
     """
-    from rayllm_ctl.cli.session import print_data
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
     from rayllm_ctl.model.spec.api_keys import ApiKey
     from rayllm_ctl.workflows.access import api_keys as keys
 
@@ -110,10 +110,10 @@ def create(
     made = keys.create_key(
         cluster, store, ApiKey(key_name, expires=expires, models=models or None, requests=requests, tokens=tokens)
     )
-    if output:
-        print_data(
-            {"key": made.key, "secret": store.secret, "namespace": store.namespace, **_facts(made.entry)}, output
-        )
+    if output in MACHINE_FORMATS:
+        print_document("ApiKey", made.entry, output, key=made.key, secret=store.secret, namespace=store.namespace)
+    elif output == "name":
+        click.echo(made.name)
     else:
         click.echo(made.key)
     click.echo(f"key {made.name} created in Secret {store.namespace}/{store.secret}; it is not shown again", err=True)
@@ -123,7 +123,7 @@ def create(
 
 @command.command(cls=Command, name="list", short_help="List the keys and their permissions.")
 @_store_options
-@output_option("json", "yaml", "name")
+@output_option(*NAMED_TABLE_FORMATS)
 @kube_options
 def list_keys(name: str | None, secret: str | None, output: str | None, kube: KubeFlags) -> None:
     """List the API keys of service NAME: names, times, models and limits.
@@ -131,7 +131,7 @@ def list_keys(name: str | None, secret: str | None, output: str | None, kube: Ku
     \b
       rayllm-ctl keys list qwen3-32b
     """
-    from rayllm_ctl.cli.session import print_data
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_list
     from rayllm_ctl.workflows.access import api_keys as keys
 
     cluster, store = _store(name, secret, kube)
@@ -139,8 +139,8 @@ def list_keys(name: str | None, secret: str | None, output: str | None, kube: Ku
     if output == "name":
         for key in found:
             click.echo(key.name)
-    elif output:
-        print_data([_facts(key) for key in found], output)
+    elif output in MACHINE_FORMATS:
+        print_list("ApiKeyList", found, output)
     else:
         from rayllm_ctl.console.access.api_keys import key_table
 
@@ -150,24 +150,24 @@ def list_keys(name: str | None, secret: str | None, output: str | None, kube: Ku
 @command.command(cls=Command, name="revoke", short_help="Revoke a key.")
 @_store_options
 @click.option("--key-name", required=True, help="Name of the key.")
+@output_option(*RESULT_FORMATS)
 @kube_options
-def revoke(name: str | None, secret: str | None, key_name: str, kube: KubeFlags) -> None:
+def revoke(name: str | None, secret: str | None, key_name: str, output: str | None, kube: KubeFlags) -> None:
     """Revoke an API key of service NAME: requests with it are rejected.
 
     \b
       rayllm-ctl keys revoke qwen3-32b --key-name alice
     """
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
     from rayllm_ctl.workflows.access import api_keys as keys
 
     cluster, store = _store(name, secret, kube)
     notes = keys.revoke_key(cluster, store, key_name)
+    where = {"secret": store.secret, "namespace": store.namespace}
+    if output in MACHINE_FORMATS:
+        print_document("RevokedApiKey", {"name": key_name, **where}, output)
+    elif output == "name":
+        click.echo(key_name)
     click.echo(f"key {key_name} removed from Secret {store.namespace}/{store.secret}", err=True)
     for note in notes:
         click.echo(note, err=True)
-
-
-def _facts(key: Any) -> dict[str, Any]:
-    from rayllm_ctl.model.text.json_form import to_json
-
-    facts: dict[str, Any] = to_json(key)
-    return facts

@@ -17,8 +17,9 @@ def command(name: str, kube: KubeFlags) -> None:
     \b
       rayllm-ctl serve-config text-ml > config.yaml
     """
-    from rayllm_ctl.cli.session import connect, print_data
+    from rayllm_ctl.cli.session import connect
+    from rayllm_ctl.model.text.yaml_text import dump
     from rayllm_ctl.workflows.access.serve_config import live_config
 
     cluster = connect(kube)
-    print_data(live_config(cluster, name, kube.namespace or cluster.namespace), "yaml")
+    click.echo(dump(live_config(cluster, name, kube.namespace or cluster.namespace)), nl=False)

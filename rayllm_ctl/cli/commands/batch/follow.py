@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -33,43 +33,56 @@ def follow_to_end(
     follow = f"rayllm-ctl batch watch {name} -n {namespace}     # follow it again"
     undo = f"rayllm-ctl batch cancel {name} -n {namespace}    # stop it"
     with interruptible(f"the job {name} keeps running", follow, undo):
-        ended = show(ctx, events, output)
+        ended = show(ctx, events, output, (name, namespace))
     return EXIT_CODE[ended.outcome] if ended is not None else BATCH_FAILED
 
 
-def show(ctx: click.Context, events: Iterable[BatchEvent | Applied], output: str | None) -> BatchEnded | None:
-    """Draw events on standard error and, with -o json, write them to standard output; return how the job ended."""
-    from rayllm_ctl.cli.session import live_view, object_name
+def show(
+    ctx: click.Context,
+    events: Iterable[BatchEvent | Applied],
+    output: str | None,
+    followed: tuple[str, str] | None = None,
+) -> BatchEnded | None:
+    """Draw events on standard error and, with -o, write documents to standard output; return how the job ended.
+
+    followed: name and namespace of a job of which each change is a document; None: the objects are one document.
+    """
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, object_name, print_document
+    from rayllm_ctl.cli.session import live_view
     from rayllm_ctl.console.batch.progress import choose_job_progress
     from rayllm_ctl.console.style import Printer
 
     style = Printer.on(sys.stderr, ctx.meta.get("rayllm.color", "auto"))
     ended: BatchEnded | None = None
-    write = _json_lines()
+    applied: list[Applied] = []
+    write = _lines(*followed, output) if followed and output in MACHINE_FORMATS else None
     with choose_job_progress(style, live=live_view(ctx)) as progress:
         for event in events:
             progress.handle(event)
             if isinstance(event, BatchEnded):
                 ended = event
-            elif isinstance(event, BatchObserved) and output == "json":
+            elif isinstance(event, BatchObserved) and write is not None:
                 write(event.health)
-            elif isinstance(event, Applied) and output == "name":
-                click.echo(object_name(event.kind, event.name))
+            elif isinstance(event, Applied):
+                applied.append(event)
+                if output == "name":
+                    click.echo(object_name(event.kind, event.name))
+    if output in MACHINE_FORMATS and not followed:
+        print_document("Rollout", {"applied": applied, "health": None}, output)
     return ended
 
 
-def _json_lines() -> Callable[[BatchHealth], None]:
-    """Writes a job's health on one line, unless only the time of the look is new."""
-    from rayllm_ctl.model.text.json_form import to_json
-
-    before: Any = None
+def _lines(name: str, namespace: str, output: str) -> Callable[[BatchHealth], None]:
+    """Writes a job's health as a document, unless only the time of the look is new."""
+    before: BatchHealth | None = None
 
     def write(health: BatchHealth) -> None:
+        from rayllm_ctl.cli.documents import print_line
+
         nonlocal before
-        found = to_json(health)
-        seen = {key: value for key, value in found.items() if key != "observedAt"}
+        seen = replace(health, observed_at=None)
         if seen != before:
-            click.echo(json.dumps(found, ensure_ascii=False))
+            print_line("BatchJobStatus", health, output, name=name, namespace=namespace)
         before = seen
 
     return write

@@ -8,7 +8,7 @@ import click
 
 from rayllm_ctl.cli.commands.batch.follow import follow_to_end, show
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import NAMED_TABLE_FORMATS, RESULT_FORMATS, STREAM_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 
@@ -17,7 +17,7 @@ _KIND = "RayJob"
 
 @click.command(cls=Command, name="list", short_help="List the batch jobs.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
-@output_option("json", "yaml", "name")
+@output_option(*NAMED_TABLE_FORMATS)
 @kube_options
 @click.pass_context
 def list_jobs(ctx: click.Context, all_namespaces: bool, output: str | None, kube: KubeFlags) -> None:
@@ -26,8 +26,8 @@ def list_jobs(ctx: click.Context, all_namespaces: bool, output: str | None, kube
     \b
       rayllm-ctl batch list -n llm
     """
-    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
-    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, object_name, print_list
+    from rayllm_ctl.cli.session import connect, printer
     from rayllm_ctl.workflows.batch.status import all_jobs
 
     cluster = connect(kube)
@@ -35,17 +35,17 @@ def list_jobs(ctx: click.Context, all_namespaces: bool, output: str | None, kube
     if output == "name":
         for row in rows:
             click.echo(object_name(_KIND, row.name))
-    elif output:
-        print_data(to_json(rows), output)
+    elif output in MACHINE_FORMATS:
+        print_list("BatchJobStatusList", rows, output)
     else:
         from rayllm_ctl.console.batch.status import job_table
 
-        click.echo(job_table(rows, printer(ctx), namespaces=all_namespaces), nl=False)
+        click.echo(job_table(rows, printer(ctx), namespaces=all_namespaces, wide=output == "wide"), nl=False)
 
 
 @click.command(cls=Command, name="status", short_help="Show the state of a job, with causes.")
 @click.argument("name")
-@output_option("json", "yaml", "name")
+@output_option(*NAMED_TABLE_FORMATS)
 @kube_options
 @click.pass_context
 def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -> None:
@@ -56,16 +56,16 @@ def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -
     \b
       rayllm-ctl batch status summaries -n llm
     """
-    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
-    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, object_name, print_document
+    from rayllm_ctl.cli.session import connect, printer
     from rayllm_ctl.workflows.batch.status import HEALTHY_JOB_STATES, one_job
 
     cluster = connect(kube)
     row = one_job(cluster, name, kube.namespace or cluster.namespace)
     if output == "name":
         click.echo(object_name(_KIND, name))
-    elif output:
-        print_data({"name": name, "namespace": row.namespace, **to_json(row.health)}, output)
+    elif output in MACHINE_FORMATS:
+        print_document("BatchJobStatus", row.health, output, name=name, namespace=row.namespace)
     else:
         from rayllm_ctl.console.batch.status import job_status
 
@@ -76,7 +76,7 @@ def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -
 @click.command(cls=Command, name="watch", short_help="Follow a job until it ends.")
 @click.argument("name")
 @click.option("--timeout", type=Duration(), help="Stop after this long (default: never).")
-@output_option("json")
+@output_option(*STREAM_FORMATS)
 @kube_options
 @click.pass_context
 def watch(ctx: click.Context, name: str, timeout: float | None, output: str | None, kube: KubeFlags) -> None:
@@ -122,7 +122,7 @@ def logs(name: str, follow: bool, kube: KubeFlags) -> None:
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the pods are gone.")
 @click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait.")
 @click.option("--ignore-not-found", is_flag=True, help="Succeed when there is no such job.")
-@output_option("name")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def cancel(
@@ -156,7 +156,7 @@ def cancel(
 @click.command(cls=Command, name="resume", short_help="Run a finished job again for the missing rows.")
 @click.argument("name")
 @click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait for its old pods.")
-@output_option("name")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def resume(ctx: click.Context, name: str, timeout: float, output: str | None, kube: KubeFlags) -> None:

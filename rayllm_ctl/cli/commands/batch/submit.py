@@ -57,8 +57,9 @@ def command(
     """
     from rayllm_ctl.cli.batch_spec import resolve_batch
     from rayllm_ctl.cli.commands.batch.follow import follow_to_end
+    from rayllm_ctl.cli.documents import print_manifests
     from rayllm_ctl.cli.rollout import roll_out
-    from rayllm_ctl.cli.session import connect, print_manifests, show
+    from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
@@ -73,8 +74,8 @@ def command(
     follows = wait and dry_run == "none"
     if timeout is not None and not follows:
         raise UsageError("--timeout requires --wait: without it no job is followed", hint="remove --timeout")
-    if follows and form not in (None, "json"):
-        raise UsageError(f"-o {form} requires --no-wait", hint="-o json prints a line for each change of the job")
+    if follows and form == "name":
+        raise UsageError("-o name requires --no-wait", hint="-o json prints a line for each change of the job")
     batch = resolve_batch(file, overrides, kube.namespace, BATCH_FLAGS)
     render = RenderOptions(facts=facts, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)
     connected = cache(lambda: connect(kube))

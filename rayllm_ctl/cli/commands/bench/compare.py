@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -15,7 +15,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.command(cls=Command, name="compare", short_help="Compare two results, and show which differences are noise.")
 @click.argument("first", type=_FILE)
 @click.argument("second", type=_FILE)
-@output_option("json")
+@output_option(*TABLE_FORMATS)
 @click.pass_context
 def command(ctx: click.Context, first: Path, second: Path, output: str | None) -> None:
     """Compare the results FIRST and SECOND, files that bench wrote with -o json.
@@ -27,14 +27,14 @@ def command(ctx: click.Context, first: Path, second: Path, output: str | None) -
 
     A ratio is of SECOND to FIRST, with its bootstrap interval of 95 %. If it contains 1, the difference may be noise.
     """
-    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
+    from rayllm_ctl.cli.session import printer
     from rayllm_ctl.console.bench.compare import comparison_lines
-    from rayllm_ctl.model.text.json_form import to_json
     from rayllm_ctl.workflows.bench.compare import compare_results
 
     found = compare_results(first, second)
-    if output == "json":
-        print_data({"comparisons": to_json(found)}, output)
+    if output in MACHINE_FORMATS:
+        print_document("BenchComparison", {"comparisons": found}, output)
         return
     for line in comparison_lines(found, printer(ctx)):
         click.echo(line)

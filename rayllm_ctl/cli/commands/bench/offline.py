@@ -9,7 +9,15 @@ import click
 
 from rayllm_ctl.cli.batch_flags import ENGINE_FIELDS
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import DEPLOY_FLAGS, FLAGS, SERVICE_FLAGS, facts_options, output_option, spec_options
+from rayllm_ctl.cli.options import (
+    DEPLOY_FLAGS,
+    FLAGS,
+    SERVICE_FLAGS,
+    TABLE_FORMATS,
+    facts_options,
+    output_option,
+    spec_options,
+)
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.errors import FAILED, INTERRUPTED
@@ -27,7 +35,7 @@ _FLAGS = tuple(flag for flag in SERVICE_FLAGS + DEPLOY_FLAGS if flag[1] in _FIEL
               help="Requests for the throughput, all sent at once.")  # fmt: skip
 @click.option("--start-timeout", type=Duration(), default="30m", show_default=True,
               help="How long to wait for the Job's pod to start.")  # fmt: skip
-@output_option("json")
+@output_option(*TABLE_FORMATS)
 @kube_options
 @click.pass_context
 def command(
@@ -51,8 +59,9 @@ def command(
     --concurrency is the batch size for the latency, 8 by default. Ctrl-C ends the Job and prints the results so far.
     Exits with 1 if the latency could not be measured.
     """
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
     from rayllm_ctl.cli.service import resolve_service
-    from rayllm_ctl.cli.session import connect, print_data, printer
+    from rayllm_ctl.cli.session import connect, printer
     from rayllm_ctl.console.bench.offline import offline_lines
     from rayllm_ctl.workflows.bench.offline import OfflineOptions, measure_offline
     from rayllm_ctl.workflows.render.types import RenderOptions
@@ -61,8 +70,8 @@ def command(
     render = RenderOptions(facts=facts, accept_risk=accept_risk)
     options = OfflineOptions(requests=requests, start_seconds=start_timeout, render=render)
     results = measure_offline(service, options, lambda: connect(kube), lambda text: click.echo(text, err=True))
-    if output == "json":
-        print_data(results.to_json(), output)
+    if output in MACHINE_FORMATS:
+        print_document("OfflineBenchResult", results.to_json(), output)
     else:
         for line in offline_lines(results, printer(ctx)):
             click.echo(line)

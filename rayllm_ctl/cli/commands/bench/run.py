@@ -11,7 +11,7 @@ import click
 from rayllm_ctl.cli.api_key_input import read_api_keys
 from rayllm_ctl.cli.commands.bench.load_flags import load_options, place_options
 from rayllm_ctl.cli.kube_flags import KubeFlags, cluster_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.errors import FAILED, INTERRUPTED
 
@@ -27,7 +27,7 @@ from rayllm_ctl.errors import FAILED, INTERRUPTED
 @place_options
 @click.option("--calibrate", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="File for the ratio of measured to planned speed, for --calibration.")  # fmt: skip
-@output_option("json")
+@output_option(*TABLE_FORMATS)
 @cluster_options
 @click.pass_context
 def command(
@@ -45,7 +45,8 @@ def command(
     through the API server. Ctrl-C ends the test and prints the results so far. Exits with 1 if a request failed or no
     tested rate met the limits.
     """
-    from rayllm_ctl.cli.session import connect, print_data, printer
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
+    from rayllm_ctl.cli.session import connect, printer
     from rayllm_ctl.console.bench.results import result_lines, watching
     from rayllm_ctl.workflows.bench.calibrate import store
     from rayllm_ctl.workflows.bench.flags import Flags
@@ -54,8 +55,8 @@ def command(
     flags = Flags(**given, api_key_file=api_key_file, keys=read_api_keys(api_key_file))
     with watching(sys.stderr) as report:
         results = measure(flags, lambda: connect(kube), kube.namespace, report)
-    if output == "json":
-        print_data(results.to_json(), output)
+    if output in MACHINE_FORMATS:
+        print_document("BenchResult", results.to_json(), output)
     else:
         for line in result_lines(results, printer(ctx)):
             click.echo(line)

@@ -18,6 +18,7 @@ from rayllm_ctl.cli.options import (
     DEPLOY_FLAGS,
     FLAGS,
     SERVICE_FLAGS,
+    TABLE_FORMATS,
     FlagTable,
     facts_options,
     output_option,
@@ -59,7 +60,7 @@ def _flags() -> FlagTable:
 @place_options
 @click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Directory of the results; NAME-sweep by default.")  # fmt: skip
-@output_option("json")
+@output_option(*TABLE_FORMATS)
 @cluster_options
 @click.pass_context
 def command(
@@ -92,8 +93,9 @@ def command(
     same command again measures the missing variants. Ctrl-C removes the running variant and prints the results so
     far. Exits with 1 if a variant or a request failed, but not for a variant that the planner rejects.
     """
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
     from rayllm_ctl.cli.service import resolve_service
-    from rayllm_ctl.cli.session import connect, print_data, printer
+    from rayllm_ctl.cli.session import connect, printer
     from rayllm_ctl.console.bench.results import watching
     from rayllm_ctl.console.bench.sweep import sweep_lines
     from rayllm_ctl.workflows.bench.flags import Flags
@@ -112,8 +114,8 @@ def command(
     outcome = run_sweep(
         prepared, load, timeout, lambda: connect(kube), lambda: _shown(ctx), lambda: watching(sys.stderr)
     )
-    if output == "json":
-        print_data({**outcome.sweep.to_json(), "interrupted": outcome.interrupted}, output)
+    if output in MACHINE_FORMATS:
+        print_document("BenchSweep", {**outcome.sweep.to_json(), "interrupted": outcome.interrupted}, output)
     else:
         for line in sweep_lines(outcome.sweep, printer(ctx)):
             click.echo(line)

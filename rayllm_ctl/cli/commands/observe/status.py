@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import NAMED_TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 
 
@@ -20,7 +20,7 @@ from rayllm_ctl.cli.parsing.command import Command
     help="Read a recorded bundle, a folder or .tar.gz, instead of a cluster.",
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="List the services of all namespaces.")
-@output_option("json", "yaml", "name")
+@output_option(*NAMED_TABLE_FORMATS)
 @kube_options
 @click.pass_context
 def command(
@@ -52,8 +52,8 @@ def command(
 
 
 def _one(ctx: click.Context, name: str, bundle: Path | None, output: str | None, kube: KubeFlags) -> None:
-    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
-    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, object_name, print_document
+    from rayllm_ctl.cli.session import connect, printer
     from rayllm_ctl.workflows.observe import status
 
     if bundle is not None:
@@ -66,8 +66,8 @@ def _one(ctx: click.Context, name: str, bundle: Path | None, output: str | None,
     health = row.health
     if output == "name":
         click.echo(object_name(row.kind, name))
-    elif output:
-        print_data({"name": name, "namespace": namespace, **to_json(health)}, output)
+    elif output in MACHINE_FORMATS:
+        print_document("ServiceStatus", health, output, name=name, namespace=namespace)
     else:
         from rayllm_ctl.console.observe.status import service_status
 
@@ -76,8 +76,8 @@ def _one(ctx: click.Context, name: str, bundle: Path | None, output: str | None,
 
 
 def _list(ctx: click.Context, all_namespaces: bool, output: str | None, kube: KubeFlags) -> None:
-    from rayllm_ctl.cli.session import connect, object_name, print_data, printer
-    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, object_name, print_list
+    from rayllm_ctl.cli.session import connect, printer
     from rayllm_ctl.workflows.observe import status
 
     cluster = connect(kube)
@@ -85,11 +85,11 @@ def _list(ctx: click.Context, all_namespaces: bool, output: str | None, kube: Ku
     if output == "name":
         for row in rows:
             click.echo(object_name(row.kind, row.name))
-    elif output:
-        print_data(to_json(rows), output)
+    elif output in MACHINE_FORMATS:
+        print_list("ServiceStatusList", rows, output)
     else:
         from rayllm_ctl.console.observe.status import service_table
 
-        click.echo(service_table(rows, printer(ctx), namespaces=all_namespaces), nl=False)
+        click.echo(service_table(rows, printer(ctx), namespaces=all_namespaces, wide=output == "wide"), nl=False)
         if rows:
             click.echo("based on the objects' status; rayllm-ctl status NAME asks Ray Serve as well", err=True)

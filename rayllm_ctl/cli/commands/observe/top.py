@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 
@@ -17,7 +16,7 @@ from rayllm_ctl.cli.values import Duration
 @click.argument("name")
 @click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @click.option("--interval", type=Duration(), default="2s", show_default=True, help="Time between two readings.")
-@output_option("json")
+@output_option(*TABLE_FORMATS)
 @kube_options
 @click.pass_context
 def command(
@@ -36,10 +35,10 @@ def command(
       rayllm-ctl top qwen3-32b
       rayllm-ctl top qwen3-32b --watch --interval 10s
     """
-    from rayllm_ctl.cli.session import connect, live_view, print_data
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document, print_line
+    from rayllm_ctl.cli.session import connect, live_view
     from rayllm_ctl.console.observe.top import LoadDisplay, load_table
     from rayllm_ctl.console.style import Printer
-    from rayllm_ctl.model.text.json_form import to_json
     from rayllm_ctl.workflows.observe.top import follow_load, load_once
 
     if interval <= 0:
@@ -49,18 +48,18 @@ def command(
     color = ctx.meta.get("rayllm.color", "auto")
     errors = Printer.for_error(color)
     live = live_view(ctx)
-    with LoadDisplay(Printer.on(sys.stdout, color), errors, live and not output) as display:
+    with LoadDisplay(Printer.on(sys.stdout, color), errors, live and output not in MACHINE_FORMATS) as display:
         if not watch:
             load = load_once(cluster, name, namespace, interval, errors.line)
-            if output:
-                print_data(to_json(load), output)
+            if output in MACHINE_FORMATS:
+                print_document("ServiceLoad", load, output)
             else:
                 click.echo(load_table(load), nl=False)
             display.note(load.problems)
             return
         for load in follow_load(cluster, name, namespace, interval):
-            if output:
-                click.echo(json.dumps(to_json(load), ensure_ascii=False))
+            if output in MACHINE_FORMATS:
+                print_line("ServiceLoad", load, output)
             else:
                 display.show(load)
             display.note(load.problems)

@@ -39,7 +39,7 @@ class ConditionText(click.ParamType[str]):
     help="ready, healthy, deleted or replicas=N.",
 )
 @click.option("--timeout", type=Duration(), default="10m", show_default=True, help="How long to wait.")
-@output_option("json")
+@output_option("json", "yaml")
 @kube_options
 @click.pass_context
 def command(
@@ -60,10 +60,10 @@ def command(
       rayllm-ctl wait qwen3-32b -n llm --timeout 20m
       rayllm-ctl wait qwen3-32b -n llm --for replicas=2
     """
-    from rayllm_ctl.cli.session import connect, print_data, show
+    from rayllm_ctl.cli.documents import print_document
+    from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.model.events import Noted
     from rayllm_ctl.model.kube.quantities import format_duration
-    from rayllm_ctl.model.text.json_form import to_json
     from rayllm_ctl.workflows.observe import conditions as waitfor
 
     conditions = {"ready": waitfor.READY, "healthy": waitfor.HEALTHY, "deleted": waitfor.DELETED}
@@ -78,4 +78,4 @@ def command(
             display.handle(Noted(f"{name} {condition.met} after {format_duration(event.elapsed)}"))
             if output:
                 data = {"name": name, "namespace": namespace, "condition": wanted, "elapsedSeconds": event.elapsed}
-                print_data({**data, "health": to_json(event.health)}, output)
+                print_document("WaitResult", {**data, "health": event.health}, output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import STREAM_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 
@@ -13,7 +13,7 @@ from rayllm_ctl.cli.values import Duration
 @click.command(cls=Command, short_help="Follow a service's state and autoscaling.")
 @click.argument("name")
 @click.option("--timeout", type=Duration(), help="Stop after this long (default: never).")
-@output_option("json")
+@output_option(*STREAM_FORMATS)
 @kube_options
 @click.pass_context
 def command(ctx: click.Context, name: str, timeout: float | None, output: str | None, kube: KubeFlags) -> None:
@@ -27,6 +27,7 @@ def command(ctx: click.Context, name: str, timeout: float | None, output: str | 
     from rayllm_ctl.workflows.observe.wait import follow
 
     cluster = connect(kube)
-    with show(ctx, output, follow=True) as display:
-        for event in follow(cluster, name, kube.namespace or cluster.namespace, timeout):
+    namespace = kube.namespace or cluster.namespace
+    with show(ctx, output, followed=(name, namespace)) as display:
+        for event in follow(cluster, name, namespace, timeout):
             display.handle(event)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 
 
 @click.command(cls=Command, name="models", short_help="List the known models, or show one.")
 @click.argument("name", required=False, default="")
-@output_option("table", "wide", "json", "yaml", default="table")
-def command(name: str, output: str) -> None:
+@output_option(*TABLE_FORMATS)
+def command(name: str, output: str | None) -> None:
     """List the models that can be planned offline, or show one.
 
     \b
@@ -22,22 +22,21 @@ def command(name: str, output: str) -> None:
     PARAMETERS in brackets are those active per token. Any other model of the Hugging Face Hub can be
     planned and deployed as well.
     """
-    from rayllm_ctl.cli.session import print_data
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document, print_list
     from rayllm_ctl.console.plan.catalog import model_lines, model_table
-    from rayllm_ctl.model.text.json_form import to_json
     from rayllm_ctl.workflows.plan.catalog import list_models, show_model, unknown_model
 
     one = show_model(name) if name else None
     if one is not None:
-        if output in ("json", "yaml"):
-            print_data(to_json(one), output)
+        if output in MACHINE_FORMATS:
+            print_document("Model", one, output)
         else:
             click.echo("\n".join(model_lines(one)))
         return
     found = list_models(name)
     if not found:
         raise unknown_model(name)
-    if output in ("json", "yaml"):
-        print_data(to_json(found), output)
+    if output in MACHINE_FORMATS:
+        print_list("ModelList", found, output)
     else:
         click.echo("\n".join(model_table(found, wide=output == "wide")))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options
+from rayllm_ctl.cli.options import FLAGS, TABLE_FORMATS, facts_options, output_option, service_options
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.errors import FAILED, OK, UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @facts_options
 @click.option("--rows", type=int, metavar="N", help="Number of rows of a BatchJob, to plan time and cost for.")
 @click.option("--explain", is_flag=True, help="Show every candidate and every formula.")
-@output_option("table", "wide", "json", "yaml", default="table")
+@output_option(*TABLE_FORMATS)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -30,7 +30,7 @@ def command(
     facts: FactSources,
     rows: int | None,
     explain: bool,
-    output: str,
+    output: str | None,
 ) -> int:
     """Show which GPUs MODEL fits on, how large, and why, without a cluster.
 
@@ -42,10 +42,10 @@ def command(
 
     Exit code 0: fits or risky; 1: does not fit, or contradicts itself; 2: usage.
     """
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
     from rayllm_ctl.cli.service import may_be_batch, named_after, resolve_service
-    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.cli.session import printer
     from rayllm_ctl.model.plan.totals import several_to_json
-    from rayllm_ctl.model.text.json_form import to_json
     from rayllm_ctl.workflows.plan.model import make_plan
 
     if file is not None and may_be_batch(file):
@@ -68,8 +68,11 @@ def command(
         explain=explain,
         hand_sized=True if sized else None,
     )
-    if output in ("json", "yaml"):
-        print_data(to_json(plan) if plan.models is None else several_to_json(plan), output)
+    if output in MACHINE_FORMATS:
+        if plan.models is None:
+            print_document("Plan", plan, output)
+        else:
+            print_document("MultiModelPlan", several_to_json(plan), output)
     else:
         from rayllm_ctl.console.plan.plan import table
 
@@ -82,17 +85,17 @@ def command(
 def _plan_batch(
     ctx: click.Context,
     batch: BatchJob,
-    output: str,
+    output: str | None,
     facts: FactSources,
     explain: bool,
 ) -> int:
-    from rayllm_ctl.cli.session import print_data, printer
-    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
+    from rayllm_ctl.cli.session import printer
     from rayllm_ctl.workflows.render.batch import make_batch_plan
 
     plan = make_batch_plan(batch, facts, explain=explain)
-    if output in ("json", "yaml"):
-        print_data(to_json(plan), output)
+    if output in MACHINE_FORMATS:
+        print_document("BatchPlan", plan, output)
     else:
         from rayllm_ctl.console.batch.plan import batch_table
 

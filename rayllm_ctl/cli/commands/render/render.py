@@ -51,7 +51,7 @@ class _WithoutEnvironment(Command):
     metavar="DIR",
     help="Write a folder per service, with a file per object and a kustomization.yaml, instead of standard output.",
 )
-@output_option("yaml", "json")
+@output_option("yaml", "json", "name")
 def command(
     files: tuple[Path, ...],
     overrides: dict[str, Any],
@@ -73,7 +73,7 @@ def command(
       rayllm-ctl render -f qwen.yaml -f llama.yaml --output-dir deploy
       rayllm-ctl render --serve-config config.yaml --code src
     """
-    from rayllm_ctl.cli.session import print_manifests
+    from rayllm_ctl.cli.documents import print_manifests
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
     from rayllm_ctl.workflows.render.folders import write_folders
     from rayllm_ctl.workflows.render.service import rendering

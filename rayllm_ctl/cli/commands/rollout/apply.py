@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option, template_option
+from rayllm_ctl.cli.options import RESULT_FORMATS, output_option, template_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.cli.wait_flags import force_option, upgrade_options
@@ -40,7 +40,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 )
 @force_option
 @template_option
-@output_option("json", "name")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def command(

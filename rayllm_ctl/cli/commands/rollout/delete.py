@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import RESULT_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 
@@ -15,7 +15,7 @@ from rayllm_ctl.cli.values import Duration
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the pods are gone.")
 @click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait.")
 @click.option("--ignore-not-found", is_flag=True, help="Succeed when there is no such service.")
-@output_option("name")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def command(

@@ -8,7 +8,15 @@ from typing import Any, Literal
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import FLAGS, facts_options, kuberay_option, output_option, service_options, template_option
+from rayllm_ctl.cli.options import (
+    FLAGS,
+    RESULT_FORMATS,
+    facts_options,
+    kuberay_option,
+    output_option,
+    service_options,
+    template_option,
+)
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
 from rayllm_ctl.cli.values import Duration
@@ -34,7 +42,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 @kuberay_option(" with --dry-run=client")
 @force_option
 @template_option
-@output_option("json", "yaml", "name")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def command(
@@ -66,9 +74,10 @@ def command(
       rayllm-ctl deploy -f qwen.yaml --dry-run=server
       rayllm-ctl deploy --serve-config config.yaml --code src
     """
+    from rayllm_ctl.cli.documents import print_manifests
     from rayllm_ctl.cli.rollout import roll_out
     from rayllm_ctl.cli.service import resolve_service
-    from rayllm_ctl.cli.session import connect, print_manifests, show
+    from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT

@@ -62,7 +62,7 @@ _RULES = (
     show_default=True,
     help="Compare with what this field manager would apply, such as argocd-controller or kubectl.",
 )
-@output_option("diff", "markdown", "json")
+@output_option("diff", "markdown", "json", "yaml")
 @kube_options
 @click.pass_context
 def command(
@@ -143,11 +143,12 @@ def _local(old: Path, new: Path, options: RenderOptions) -> Diff:
 
 
 def _print(ctx: click.Context, found: Diff, output: str | None) -> None:
-    from rayllm_ctl.cli.session import print_data, printer
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
+    from rayllm_ctl.cli.session import printer
     from rayllm_ctl.console.rollout import diff as console
 
-    if output == "json":
-        print_data(console.diff_document(found), "json")
+    if output in MACHINE_FORMATS:
+        print_document("Diff", console.diff_document(found), output)
     elif output == "markdown":
         click.echo(console.format_markdown(found), nl=False)
     elif found:

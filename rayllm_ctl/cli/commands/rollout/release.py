@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import RESULT_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import dry_run_option
 
@@ -15,7 +15,7 @@ from rayllm_ctl.cli.wait_flags import dry_run_option
 @click.command(cls=Command, short_help="Take a service back from the controller.")
 @click.argument("name")
 @dry_run_option
-@output_option("json", "name")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import RESULT_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import wait_options
 from rayllm_ctl.model.observed.changes import Way
@@ -24,7 +24,7 @@ from rayllm_ctl.model.observed.changes import Way
 )
 @click.option("--accept-outage", is_flag=True, help="Proceed even if the service is unavailable for a while.")
 @wait_options
-@output_option("json", "name")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def command(

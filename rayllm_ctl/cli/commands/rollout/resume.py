@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import RESULT_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import wait_options
 
@@ -13,7 +13,7 @@ from rayllm_ctl.cli.wait_flags import wait_options
 @click.command(cls=Command, short_help="Start a suspended service again.")
 @click.argument("name")
 @wait_options
-@output_option("json", "name")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def command(

@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import output_option
+from rayllm_ctl.cli.options import RESULT_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import dry_run_option, force_option, wait_options
 from rayllm_ctl.errors import UsageError
@@ -24,7 +24,7 @@ _COUNT = click.IntRange(min=0)
 @wait_options
 @dry_run_option
 @force_option
-@output_option("json", "name")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def command(

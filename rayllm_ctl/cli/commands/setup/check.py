@@ -61,9 +61,9 @@ def command(
       rayllm-ctl check -n llm -f qwen.yaml
       rayllm-ctl check -n llm --security qwen3-32b
     """
+    from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
     from rayllm_ctl.cli.service import resolve_service
-    from rayllm_ctl.cli.session import connect, print_data, printer
-    from rayllm_ctl.model.text.json_form import to_json
+    from rayllm_ctl.cli.session import connect, printer
     from rayllm_ctl.workflows.render.service import rendering
     from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.setup.checks import check_cluster, check_service
@@ -87,9 +87,9 @@ def command(
         for one in services:
             yield from check_service(cluster, one, one.namespace or namespace)
 
-    if output:
+    if output in MACHINE_FORMATS:
         found = list(every())
-        print_data({"ok": all(check.ok is not False for check in found), "checks": to_json(found)}, output)
+        print_document("CheckResult", {"ok": all(check.ok is not False for check in found), "checks": found}, output)
     else:
         from rayllm_ctl.console.setup.checks import show_checks
 

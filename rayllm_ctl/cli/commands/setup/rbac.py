@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from rayllm_ctl.cli.options import output_option
 from rayllm_ctl.cli.parsing.command import Command
 
 _NAME = "rayllm"
@@ -32,6 +33,7 @@ _NAME = "rayllm"
 @click.option(
     "--needed-only", is_flag=True, help="Leave out permissions that commands need only to show or explain more."
 )
+@output_option("yaml", "json", "name")
 def command(
     names: tuple[str, ...],
     name: str | None,
@@ -40,6 +42,7 @@ def command(
     groups: tuple[str, ...],
     accounts: tuple[str, ...],
     needed_only: bool,
+    output: str | None,
 ) -> None:
     """Print a Role with the rights that commands need in a namespace, and its RoleBinding.
 
@@ -50,13 +53,17 @@ def command(
       rayllm-ctl rbac --for viewer -n llm --group data-science | kubectl apply -f -
       rayllm-ctl rbac --for ci -n llm --service-account argocd:deployer
     """
+    from rayllm_ctl.cli.documents import print_manifests
     from rayllm_ctl.model.text.yaml_text import dump_all
     from rayllm_ctl.workflows.setup.rbac import Subjects, rights_of, roles
 
     subjects = Subjects(users, groups, tuple(_account(text) for text in accounts))
     role = name or "-".join((_NAME, *(part for one in names for part in one.split())))
     documents = roles(rights_of(names), role, namespace, subjects, needed_only=needed_only)
-    click.echo(dump_all(documents, sort=False), nl=False)
+    if output in (None, "yaml"):
+        click.echo(dump_all(documents, sort=False), nl=False)
+    else:
+        print_manifests(documents, output)
     if not subjects.objects():
         click.echo("no binding was printed: --user, --group and --service-account name its subjects", err=True)
 

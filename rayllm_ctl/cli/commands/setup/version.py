@@ -30,7 +30,8 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
       rayllm-ctl version --client
       rayllm-ctl version qwen3-32b -n llm
     """
-    from rayllm_ctl.cli.session import connect, print_data
+    from rayllm_ctl.cli.documents import print_document
+    from rayllm_ctl.cli.session import connect
     from rayllm_ctl.model.text.json_form import to_json
     from rayllm_ctl.workflows.setup.versions import tool_versions
 
@@ -44,7 +45,7 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
         found = own if cluster is None else tool_versions(cluster)
     except UserError as error:
         if output:
-            print_data(to_json(own), output)
+            print_document("Version", own, output)
         raise UserError(
             f"the versions of the cluster and of KubeRay are unknown: {error.message}",
             hint=(*error.hints, "rayllm-ctl version --client    # does not contact the cluster"),
@@ -56,7 +57,7 @@ def command(name: str | None, client: bool, output: str | None, kube: KubeFlags)
 
         code = shipped(cluster, name, kube.namespace or cluster.namespace)
     if output:
-        print_data({**to_json(found), **({} if code is None else {"code": to_json(code)})}, output)
+        print_document("Version", {**to_json(found), **({} if code is None else {"code": code})}, output)
         return
     if not client:
         click.echo(f"Kubernetes  {found.kubernetes or 'unknown'}")
