@@ -383,7 +383,7 @@ def test_the_example_of_haikus_with_four_engines_of_one_gpu_each(jobs: Jobs) -> 
 def reject(jobs: Jobs) -> tuple[Result, list[Object], Object]:
     """Submit a job with a wrong template: what the command says, and at that time its pods and its RayJob."""
     result = jobs.submit(
-        jobs.spec("bad", "in/a.jsonl", "jsonl", prompt={"template": "{{ nothing }}"}), "--wait", code=2
+        jobs.spec("bad", "in/a.jsonl", "jsonl", prompt={"template": "{{ nothing }}"}), "--wait", code=8
     )
     pods = jobs.pods("bad")
     jobs.bench.wait("KubeRay knows", lambda: jobs.bench.get("rayjob", "bad")["status"].get("endTime"), timeout=90)

@@ -66,5 +66,5 @@ def test_a_change_that_the_api_server_would_reject_is_no_difference(bench: Bench
     flags = (*LLAMA[1:], "--tp", "4", "--name", NAME, "-n", bench.namespace)
     assert "RayService" in bench.run("diff", *flags, code=1).out
     assert not bench.items("rayservices")
-    result = bench.run("diff", *flags[:-1], "no-such-namespace", code=3)
+    result = bench.run("diff", *flags[:-1], "no-such-namespace", code=7)
     assert "namespace no-such-namespace does not exist" in result.err

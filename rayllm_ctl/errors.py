@@ -2,14 +2,15 @@
 
 Exit codes (the one table; `rayllm-ctl --help` prints it):
 
-0  done
-1  failed, or the answer is no (does not fit, not healthy, rejected by the cluster); of diff: there are differences
-2  usage: flags, spec file or kubeconfig are invalid; nothing was attempted
-3  timed out while waiting; the service may still become ready; for diff and a batch job with --wait: it failed
-4  conflict: another client owns or has changed the same fields
-5  the cluster is unreachable, or denies the credentials or the permissions
-6  diff only: a change matches --fail-on
-124  batch only: timed out while waiting; the job keeps running
+0    done
+1    failed, or the answer is no: does not fit, not healthy, there are differences, rows have errors
+2    usage: flags, spec file or kubeconfig are invalid; nothing was attempted
+3    timed out while waiting; the service may still become ready, a job keeps running
+4    conflict: another client owns or has changed the same fields
+5    the cluster is unreachable, or denies the credentials or the permissions
+6    diff: a change matches --fail-on
+7    diff, batch watch, batch submit --wait: failed without an answer
+8    batch watch, batch submit --wait: the input was rejected
 130  interrupted
 """
 
@@ -24,26 +25,22 @@ TIMED_OUT = 3
 CONFLICT = 4
 CLUSTER = 5
 RULED_OUT = 6
-BATCH_TIMED_OUT = 124
-"""As in timeout(1): lower numbers describe how the job itself ended."""
+NO_ANSWER = 7
+"""Of commands whose 1 is an answer: differences as in kubectl diff, where failures are greater than 1, and rows with
+errors."""
+INPUT_REJECTED = 8
 INTERRUPTED = 130
-
-BATCH_FAILED = TIMED_OUT
-"""As in the driver of a batch job: 1 means that too many rows have an error, 2 that the input was rejected."""
-
-DIFFERS = FAILED
-DIFF_FAILED = TIMED_OUT
-"""As in kubectl diff, 1 means that there are differences, and failures are greater than 1."""
 
 EXIT_CODES: dict[int, str] = {
     OK: "done",
-    FAILED: "failed, or the answer is no (does not fit, not healthy, rejected by the cluster); diff: differences",
+    FAILED: "failed, or the answer is no: does not fit, not healthy, there are differences, rows have errors",
     USAGE: "usage: flags, spec file or kubeconfig are invalid; nothing was attempted",
-    TIMED_OUT: "timed out while waiting; the service may still become ready; diff, batch watch: failed",
+    TIMED_OUT: "timed out while waiting; the service may still become ready, a job keeps running",
     CONFLICT: "conflict: another client owns or has changed the same fields",
     CLUSTER: "the cluster is unreachable, or denies the credentials or the permissions",
-    RULED_OUT: "diff only: a change matches --fail-on",
-    BATCH_TIMED_OUT: "batch watch, submit --wait: timed out while waiting; the job keeps running",
+    RULED_OUT: "diff: a change matches --fail-on",
+    NO_ANSWER: "diff, batch watch, batch submit --wait: failed without an answer (1 is an answer there)",
+    INPUT_REJECTED: "batch watch, batch submit --wait: the input was rejected; another try ends in the same way",
     INTERRUPTED: "interrupted",
 }
 

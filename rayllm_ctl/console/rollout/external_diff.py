@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rayllm_ctl.errors import DIFF_FAILED, UserError
+from rayllm_ctl.errors import NO_ANSWER, UserError
 from rayllm_ctl.model.observed.changes import Diff
 from rayllm_ctl.model.observed.unified_diff import file_name, unified_text
 
@@ -46,7 +46,7 @@ def show(diff: Diff, program: str, parameters: Sequence[str]) -> None:
         except OSError as error:
             raise UserError(
                 f"{DIFF_VARIABLE}: {program} cannot be run: {error.strerror}", hint=f"unset {DIFF_VARIABLE}",
-                exit_code=DIFF_FAILED,
+                exit_code=NO_ANSWER,
             ) from error  # fmt: skip
     if done.returncode not in (0, 1):
         raise UserError(

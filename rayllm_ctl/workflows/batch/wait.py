@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.lookup.jobs import no_such_job
 from rayllm_ctl.cluster.snapshot.job import JobCollector
-from rayllm_ctl.errors import (
-    BATCH_FAILED,
-    BATCH_TIMED_OUT,
-    FAILED,
-    OK,
-    USAGE,
-    ConflictError,
-    UserError,
-    WaitTimeoutError,
-)
+from rayllm_ctl.errors import FAILED, INPUT_REJECTED, NO_ANSWER, OK, ConflictError, UserError, WaitTimeoutError
 from rayllm_ctl.health import diagnose_job
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
 from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
@@ -35,10 +26,10 @@ if TYPE_CHECKING:
 EXIT_CODE: Mapping[JobOutcome, int] = {
     JobOutcome.ANSWERED: OK,
     JobOutcome.TOO_MANY_ERRORS: FAILED,
-    JobOutcome.REJECTED: USAGE,
-    JobOutcome.FAILED: BATCH_FAILED,
+    JobOutcome.REJECTED: INPUT_REJECTED,
+    JobOutcome.FAILED: NO_ANSWER,
 }
-"""Exit codes of a command that waits for a job; of one that times out: BATCH_TIMED_OUT."""
+"""Exit codes of a command that waits for a job."""
 
 
 def wait_for_job(
@@ -53,9 +44,9 @@ def wait_for_job(
     """Yield the health of batch job `name` at every change, then a BatchEnded. timeout: seconds; None: no limit.
 
     uid: of the applied RayJob; "" accepts any. `stop` ends it from another thread, without a
-    BatchEnded. Raises NotFoundError when there is no such job; UserError with exit code BATCH_FAILED when it can never
+    BatchEnded. Raises NotFoundError when there is no such job; UserError with exit code NO_ANSWER when it can never
     run (a terminal cause before its first row), or is deleted; ConflictError when another job has taken its name;
-    WaitTimeoutError with exit code BATCH_TIMED_OUT when `timeout` seconds have passed. The job itself is left alone.
+    WaitTimeoutError when `timeout` seconds have passed. The job itself is left alone.
     """
     begin = time.monotonic()
     collector = JobCollector(cluster, name, namespace)
@@ -98,7 +89,7 @@ def _raise_if_terminal(name: str, namespace: str, health: BatchHealth, elapsed: 
         raise UserError(
             f"rayjob/{name} was deleted before it ended; finished rows stay in the output",
             hint=f"rayllm-ctl batch list -n {namespace}",
-            exit_code=BATCH_FAILED,
+            exit_code=NO_ANSWER,
         )
     cause = health.terminal_cause
     if cause is not None and not is_old_evidence(cause, health.observed_at, elapsed):
@@ -106,7 +97,7 @@ def _raise_if_terminal(name: str, namespace: str, health: BatchHealth, elapsed: 
         raise UserError(
             f"{name} cannot run: {cause.code}: {cause.message} ({cause.object}){evidence}",
             hint=(*cause.hint, f"rayllm-ctl batch cancel {name} -n {namespace}"),
-            exit_code=BATCH_FAILED,
+            exit_code=NO_ANSWER,
         )
 
 
@@ -119,5 +110,4 @@ def _timed_out(name: str, namespace: str, timeout: float, last: BatchHealth | No
             f"rayllm-ctl batch watch {name} -n {namespace}     # the job keeps running: follow it",
             f"rayllm-ctl batch cancel {name} -n {namespace}    # stop it",
         ),
-        exit_code=BATCH_TIMED_OUT,
     )

@@ -178,19 +178,21 @@ def repeat(
     """What `look` returns: now, at every change of what it follows, and at least every LOOK_EVERY seconds.
 
     look: is told whether something has changed. While the API server does not answer the trouble is noted once; after
-    OUTAGE seconds of it the error is raised.
+    OUTAGE seconds of it the error is raised, and at the end if it never answered.
     """
     begin = time.monotonic()
     out_since: float | None = None
-    changed = False
+    failure: UserError | None = None
+    seen = changed = False
     with Watch(cluster, namespace) as changes:
         while True:
             looked = time.monotonic()
             try:
                 yield look(changes, changed)
-                out_since = None
+                out_since, seen = None, True
             except (UnreachableError, ServerFailingError) as error:
                 changes.reconnect()
+                failure = error
                 if out_since is None:
                     out_since = time.monotonic()
                     yield Noted(f"{error.message}; retrying")
@@ -198,6 +200,8 @@ def repeat(
                     raise
             left = LOOK_EVERY if timeout is None else min(LOOK_EVERY, timeout - (time.monotonic() - begin))
             if left <= 0:
+                if failure is not None and not seen:
+                    raise failure
                 return
             now = time.monotonic()
             # Only an observation of a change can be part of a burst.

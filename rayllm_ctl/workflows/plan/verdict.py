@@ -6,7 +6,7 @@ from rayllm_ctl.errors import RiskyPlanError, UserError
 from rayllm_ctl.model.plan.plan import Plan
 
 
-def require_runnable(plan: Plan, *, accept_risk: bool, outcome: str = "nothing was applied") -> None:
+def require_runnable(plan: Plan, *, accept_risk: bool, outcome: str = "nothing was rendered or applied") -> None:
     """Raise UserError unless the plan may be deployed. outcome: the consequence, for the message."""
     if plan.verdict == "fits" or (plan.verdict == "risky" and (accept_risk or not plan.proven)):
         return

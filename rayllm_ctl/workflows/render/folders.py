@@ -18,8 +18,9 @@ KUSTOMIZATION = "kustomization.yaml"
 
 
 def write_folders(root: Path, services: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
-    """Write the objects of each service to `root`/<service>; yields a line for each file that was changed or removed.
+    """Write the objects of each service to `root`/<service>.
 
+    Yields a line for each file that was changed or removed, and for each folder in which none was.
     Raises UsageError for an existing file that rayllm-ctl did not write, UserError if the file system rejects a
     write; nothing has changed then, as long as files can still be renamed and removed.
     """
@@ -36,6 +37,8 @@ def write_folders(root: Path, services: Mapping[str, Sequence[Mapping[str, Any]]
         raise UserError(f"{error.filename or root}: {error.strerror}", hint="nothing half-written is left") from error
     yield from (f"{path} written" for path in changed)
     yield from (f"{path} removed" for path in stale)
+    touched = {path.parent for path in (*changed, *stale)}
+    yield from (f"{folder} unchanged" for folder in folders if folder not in touched)
 
 
 def _paths(folders: Mapping[Path, Mapping[str, str]]) -> dict[Path, bytes]:

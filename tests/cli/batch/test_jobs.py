@@ -54,8 +54,8 @@ TOO_MANY = {**RESULT, "answered": 1900, "errors": 100}
 ENDS: dict[str, tuple[Callable[[FakeAPI], None], int]] = {
     "answered": (lambda api: fakejobs.ended(api, RESULT, succeeded=True), 0),
     "too-many-errors": (lambda api: fakejobs.ended(api, TOO_MANY, succeeded=False), 1),
-    "rejected": (lambda api: fakejobs.ended(api, REJECTED, succeeded=False), 2),
-    "failed": (lambda api: fakejobs.ended(api, {"event": "failed", "code": "DiskFull"}, succeeded=False), 3),
+    "rejected": (lambda api: fakejobs.ended(api, REJECTED, succeeded=False), 8),
+    "failed": (lambda api: fakejobs.ended(api, {"event": "failed", "code": "DiskFull"}, succeeded=False), 7),
 }
 
 
@@ -99,14 +99,14 @@ def test_watch_ends_when_the_job_can_never_run(run: Run, api: FakeAPI) -> None:
     message = "The RayJob spec is invalid: backoffLimit must be a positive integer"
     fakejobs.job(api, "ValidationFailed", "", message=message)
     result = run("batch", "watch", NAME)
-    assert result.code == 3
+    assert result.code == 7
     assert "backoffLimit must be a positive integer" in result.err
 
 
 def test_watch_of_a_job_that_is_not_there_is_a_failure_and_not_a_row_error(run: Run, api: FakeAPI) -> None:
     api.put(kind="RayJob", metadata={"name": "other"}, spec={})
     result = run("batch", "watch", "other")
-    assert result.code == 3
+    assert result.code == 7
     assert "there is no batch job other in namespace llm" in result.err
 
 
@@ -256,7 +256,7 @@ ACTIVITIES: dict[JobActivity, tuple[str, ...]] = {
 def test_the_needed_rights_are_enough(run: Run, api: FakeAPI, activity: JobActivity) -> None:
     api.granted = grants(*JOB_RIGHTS[activity].needed)
     result = run("batch", *ACTIVITIES[activity])
-    assert result.code == {"follow": 124}.get(activity, 0), str(result)
+    assert result.code == {"follow": 3}.get(activity, 0), str(result)
     api.granted = set()
     assert run("batch", *ACTIVITIES[activity]).code == 5
 

@@ -94,7 +94,7 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         ),
         ((*JOB, "--input", "notes.txt"), '--input: "notes.txt" is not a path that the pods have'),
         ((*JOB, "--concurrency", "0"), "--concurrency: must be at least 1, not 0"),
-        ((*without("--max-model-len"), "--max-model-len", "999999999"), "nothing was applied"),
+        ((*without("--max-model-len"), "--max-model-len", "999999999"), "nothing was rendered or applied"),
         ((*JOB, "--adapter", "a"), "--adapter: requires spec.model.loraPath"),
         ((*JOB, "--tp", "4", "--pp", "4", "--lora-path", "s3://b/a", "--adapter", "a"), "is copied into one pod"),
         ((*JOB, "--input", "-"), "--input - reads all prompts from standard input"),

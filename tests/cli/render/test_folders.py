@@ -54,6 +54,15 @@ def test_a_folder_per_service_with_what_stdout_has(tmp_path: Path, capsys: pytes
     ]
 
 
+def test_a_folder_without_changes_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert write(tmp_path, SPEC.replace("@NAME@", "a")) == 0
+    capsys.readouterr()
+    assert write(tmp_path, SPEC.replace("@NAME@", "a"), SPEC.replace("@NAME@", "b")) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path / 'out/a'} unchanged" in lines
+    assert f"{tmp_path / 'out/b'} unchanged" not in lines
+
+
 def test_stale_files_of_ours_are_removed_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert write(tmp_path, EXPOSED.replace("@NAME@", "a")) == 0
     (tmp_path / "out/a/README.md").write_text("mine")

@@ -165,13 +165,13 @@ def test_another_field_manager_owns_what_it_changes(run: Run, api: FakeAPI) -> N
     ("arguments", "code", "words"),
     [
         ((*TINY, *IMAGE, "--tp", "x"), 2, "--tp"),
-        ((*TINY, "--image", "x:1", "-n", "nowhere"), 3, "namespace nowhere does not exist"),
+        ((*TINY, "--image", "x:1", "-n", "nowhere"), 7, "namespace nowhere does not exist"),
         ((*TINY[:-1], "--model-config", "/nowhere", *IMAGE), 2, "/nowhere"),
         (("--local", "a", "b", "--model", "x"), 2, "--local"),
         (("--local", "nowhere", "."), 2, "nowhere"),
         (("--local", ".", ".", "-n", "llm", "--force-conflicts"), 2, "-n, --force-conflicts cannot be combined"),
-        (("--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "L4", "--tp", "1", "--offline"), 3, "fit"),
-        (("--model", "nobody/nothing", "--offline"), 3, "nobody/nothing"),
+        (("--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "L4", "--tp", "1", "--offline"), 7, "fit"),
+        (("--model", "nobody/nothing", "--offline"), 7, "nobody/nothing"),
     ],
 )
 def test_a_failure_is_no_difference(run: Run, arguments: tuple[str, ...], code: int, words: str) -> None:
@@ -186,7 +186,7 @@ def test_a_defect_is_no_difference(run: Run, monkeypatch: pytest.MonkeyPatch) ->
         raise ZeroDivisionError
 
     monkeypatch.setattr("rayllm_ctl.workflows.rollout.diff.diff", broken)
-    assert run("diff", *TINY, *IMAGE).code == 3
+    assert run("diff", *TINY, *IMAGE).code == 7
     monkeypatch.setattr("rayllm_ctl.workflows.render.service.make_plan", broken)
     assert run("render", *TINY, *IMAGE).code == 1
 
@@ -241,7 +241,7 @@ def test_the_users_own_program_shows_the_differences(run: Run, external: Path) -
     assert "example.com/vllm-cpu:1" in before["ray.io.v1.RayService.llm.tiny"]
     (external / "code").write_text("2")
     failed = run("diff", *TINY, *OTHER_IMAGE)
-    assert failed.code == 3
+    assert failed.code == 7
     assert "failed with exit code 2" in failed.err
 
 
@@ -249,7 +249,7 @@ def test_the_users_own_program_shows_the_differences(run: Run, external: Path) -
 def test_an_external_program_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECTL_EXTERNAL_DIFF", "/nowhere/colordiff")
     result = run("diff", *TINY, *OTHER_IMAGE)
-    assert result.code == 3
+    assert result.code == 7
     assert "/nowhere/colordiff cannot be run" in result.err
 
 

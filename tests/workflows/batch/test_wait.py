@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
-from rayllm_ctl.errors import BATCH_FAILED, BATCH_TIMED_OUT, ConflictError, UserError, WaitTimeoutError
+from rayllm_ctl.errors import NO_ANSWER, TIMED_OUT, ConflictError, UserError, WaitTimeoutError
 from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
 from rayllm_ctl.model.observed.batch_status import JobOutcome
 from rayllm_ctl.workflows.batch import wait as batchwait
@@ -52,7 +52,7 @@ def test_it_ends_with_the_driver_s_result(cluster: Cluster, api: FakeAPI) -> Non
 def test_a_time_out_leaves_the_job_alone(cluster: Cluster, api: FakeAPI) -> None:
     with pytest.raises(WaitTimeoutError) as caught:
         list(events(cluster, timeout=0.001))
-    assert caught.value.exit_code == BATCH_TIMED_OUT
+    assert caught.value.exit_code == TIMED_OUT
     assert "it is Running: answering rows on 1 worker" in caught.value.message
     assert api.names("RayJob") == [NAME]
 
@@ -63,7 +63,7 @@ def test_a_job_that_is_deleted_ends_it(cluster: Cluster, api: FakeAPI) -> None:
     api.remove("RayJob", NAME)
     with pytest.raises(UserError, match="was deleted before it ended") as caught:
         list(seen)
-    assert caught.value.exit_code == BATCH_FAILED
+    assert caught.value.exit_code == NO_ANSWER
 
 
 def test_a_job_of_the_same_name_is_another_one(cluster: Cluster) -> None:
@@ -84,7 +84,7 @@ def test_a_cause_that_cannot_pass_ends_it_only_before_the_first_row(
     fakejobs.says(api, {"event": "progress", "phase": "starting", "rows": 2000})
     with pytest.raises(UserError, match="ImagePullFailed") as caught:
         list(seen)
-    assert caught.value.exit_code == BATCH_FAILED
+    assert caught.value.exit_code == NO_ANSWER
     assert f"rayllm-ctl batch cancel {NAME} -n llm" in caught.value.hints
 
 
@@ -98,4 +98,4 @@ def test_a_stop_from_another_thread_ends_it(cluster: Cluster) -> None:
 
 def test_every_outcome_has_an_exit_code_of_its_own() -> None:
     assert sorted(batchwait.EXIT_CODE) == sorted(JobOutcome)
-    assert len({*batchwait.EXIT_CODE.values(), BATCH_TIMED_OUT}) == len(JobOutcome) + 1
+    assert len({*batchwait.EXIT_CODE.values(), TIMED_OUT}) == len(JobOutcome) + 1

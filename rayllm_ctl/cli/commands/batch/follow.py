@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rayllm_ctl.errors import BATCH_FAILED
+from rayllm_ctl.errors import NO_ANSWER
 from rayllm_ctl.model.batch_events import BatchEnded, BatchEvent, BatchObserved
 from rayllm_ctl.model.events import Applied
 from rayllm_ctl.model.observed.batch_status import BatchHealth
@@ -28,13 +28,13 @@ def follow_to_end(
     from rayllm_ctl.cli.interrupted import interruptible
     from rayllm_ctl.workflows.batch.wait import EXIT_CODE, wait_for_job
 
-    ctx.obj["failed"] = BATCH_FAILED  # 1 means that too many rows have an error
+    ctx.obj["failed"] = NO_ANSWER  # 1 means that too many rows have an error
     events = wait_for_job(cluster, name, namespace, timeout, uid=uid)
     follow = f"rayllm-ctl batch watch {name} -n {namespace}     # follow it again"
     undo = f"rayllm-ctl batch cancel {name} -n {namespace}    # stop it"
     with interruptible(f"the job {name} keeps running", follow, undo):
         ended = show(ctx, events, output, (name, namespace))
-    return EXIT_CODE[ended.outcome] if ended is not None else BATCH_FAILED
+    return EXIT_CODE[ended.outcome] if ended is not None else NO_ANSWER
 
 
 def show(

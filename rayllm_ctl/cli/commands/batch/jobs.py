@@ -84,11 +84,11 @@ def watch(ctx: click.Context, name: str, timeout: float | None, output: str | No
 
     \b
     Exit codes:
-        0  every row is answered, or at most the allowed number have an error
-        1  more rows have an error
-        2  the input was rejected
-        3  the job failed, or cannot run
-      124  --timeout has passed; the job keeps running
+      0  every row is answered, or at most the allowed number have an error
+      1  more rows have an error
+      3  --timeout has passed; the job keeps running
+      7  the job failed, or cannot run
+      8  the input was rejected
 
     \b
       rayllm-ctl batch watch summaries -n llm

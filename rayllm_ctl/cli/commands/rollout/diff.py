@@ -13,7 +13,7 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options, template_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
-from rayllm_ctl.errors import DIFF_FAILED, DIFFERS, OK, RULED_OUT, FieldConflictError, UsageError, UserError
+from rayllm_ctl.errors import FAILED, NO_ANSWER, OK, RULED_OUT, FieldConflictError, UsageError, UserError
 from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
@@ -83,15 +83,15 @@ def command(
 ) -> int:
     """Show what deploy would change in the cluster, and the effect on running services. Nothing is written.
 
-    Exit codes: 0 no differences, 1 differences, 6 a change matches --fail-on, others failed. -o diff prints the format
-    of kubectl diff.
+    Exit codes: 0 no differences, 1 differences, 6 a change matches --fail-on, 7 and others failed. -o diff prints the
+    format of kubectl diff.
 
     \b
       rayllm-ctl diff -f qwen.yaml
       rayllm-ctl diff Qwen/Qwen3-32B --gpu H100-80GB --tp 8
       rayllm-ctl diff --local old.yaml new.yaml -o markdown --fail-on new-cluster
     """
-    ctx.obj["failed"] = DIFF_FAILED
+    ctx.obj["failed"] = NO_ANSWER
     from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff
 
@@ -130,7 +130,7 @@ def command(
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
     _judge(found, fail_on)
-    return DIFFERS if found else OK
+    return FAILED if found else OK
 
 
 def _local(old: Path, new: Path, options: RenderOptions) -> Diff:
