@@ -28,8 +28,8 @@ def recipe(image: str | None, vllm_version: str | None, controller: bool, ci: bo
     \b
       rayllm-ctl image recipe | docker build -t registry.example/ray-llm:2.60.0 -
       rayllm-ctl deploy -f qwen.yaml --image registry.example/ray-llm:2.60.0
-      rayllm-ctl image recipe --controller | docker build -t registry.example/rayllm-controller:0.1.0 -f - dist
-      rayllm-ctl image recipe --ci | docker build -t registry.example/rayllm-ctl:0.1.0 -f - dist
+      rayllm-ctl image recipe --controller | docker build -t controller -f - dist
+      rayllm-ctl image recipe --ci | docker build -t rayllm-ctl -f - dist
     """
     from rayllm_ctl.model.spec.service import Engine
     from rayllm_ctl.workflows.plan.image import ci_recipe, controller_recipe, image_recipe
