@@ -37,6 +37,8 @@ class Driver:
     ) -> None:
         self.samples, self.overhead = samples, Overhead()
         self.started = 0
+        self.begun: float | None = None
+        """When the load began that counts, on the clock of the test."""
         self._target, self._load, self._requests, self._rows, self._seed = target, load, requests, rows, seed
         self._pool: Pool | None = None
         self._ready: deque[bytes] = deque()
@@ -57,6 +59,7 @@ class Driver:
             if self._stopped.is_set():
                 return
             self._prepare()
+            self.begun = clock()
             self.overhead.start()
             send = self._open if self._load.rate is not None else self._closed
             await send(self._load, self.samples.add)

@@ -74,7 +74,8 @@ async def measure_load(
             await running
         passed = clock() - samples.first if samples.total else None
         counts = {"done": samples.total, "failed": samples.errors.total(), "running": driver.running}
-        report({**counts, "seconds": passed})
+        elapsed = None if driver.begun is None else clock() - driver.begun
+        report({**counts, "seconds": passed, "elapsed": elapsed, "ended": running.done()})
     stopping.cancel()
     await running
     return conditions(settings, begun) | result(driver, load, settings.objective, interrupted.is_set())

@@ -9,8 +9,9 @@ from typing import Any, Literal
 Arrivals = Literal["poisson", "constant", "burst"]
 API = Literal["chat", "completions"]
 Report = Callable[[Mapping[str, Any]], None]
-"""Takes the progress of a load: requests `done` and `failed`, those `running`, the number of the `load`, and the
-`seconds` since its first request (None before one of them was answered)."""
+"""Takes the progress of a load: requests `done` and `failed`, those `running`, the number of the `load`, the `seconds`
+since its first request (None before one of them was answered), the seconds `elapsed` since it began (None during the
+warm-up), and whether it has `ended`."""
 
 
 @dataclass(frozen=True)

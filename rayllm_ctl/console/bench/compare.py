@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rayllm_ctl.console.bench.results import load_in_words
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.bench.load import Comparison, Ratio
 
@@ -13,6 +14,7 @@ def comparison_lines(found: Sequence[Comparison], style: Printer) -> Iterator[st
     for number, comparison in enumerate(found):
         if number:
             yield ""
+        yield style.paint(_loads(comparison), "bold")
         for note in comparison.notes:
             yield f"{style.symbol('warning')} {note}"
         rows = [("", "first", "second", "ratio", "95 % interval", "")]
@@ -30,6 +32,11 @@ def comparison_lines(found: Sequence[Comparison], style: Printer) -> Iterator[st
                 *(cell.rjust(width) for cell, width in zip(row[1:5], widths[1:], strict=True)),
             ]
             yield "  ".join([*cells, row[5]]).rstrip()
+
+
+def _loads(comparison: Comparison) -> str:
+    first, second = (load_in_words(load) for load in (comparison.first, comparison.second))
+    return first if first == second else f"{first} and {second}"
 
 
 def _verdict(ratio: Ratio, same_load: bool | None) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TextIO
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rayllm_ctl.console.bench.conditions import condition_rows
 from rayllm_ctl.console.bench.service import rows_by_load, service_problems, service_rows
@@ -22,27 +21,6 @@ _COUNTED = {
     "mixed": "some as the server counts, some as the tokenizer does",
     "none": "the server does not report token counts: use --tokenizer to count them",
 }
-
-
-@contextmanager
-def watching(stream: TextIO) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Draws progress on one line of a terminal, and clears it at the end; otherwise nothing."""
-    style, drawn = Printer.on(stream), False
-
-    def report(progress: Mapping[str, Any]) -> None:
-        nonlocal drawn
-        if style.terminal:
-            failed = f", {progress['failed']:,} failed" if progress["failed"] else ""
-            stream.write(f"\r\x1b[K{progress['done']:,} requests done{failed}, {progress['running']:,} in flight")
-            stream.flush()
-            drawn = True
-
-    try:
-        yield report
-    finally:
-        if drawn:
-            stream.write("\r\x1b[K")
-            stream.flush()
 
 
 def result_lines(results: Results, style: Printer) -> Iterator[str]:
@@ -87,12 +65,9 @@ def _one(run: Mapping[str, Any], style: Printer) -> Iterator[str]:
     if "goodput" in run:
         rows.append(("goodput", _goodput(run["goodput"])))
     yield from labelled([*rows, *service_rows(run)])
-    yield ""
-    yield f"  {'':<11}" + "".join(f"{name:>10}" for name in _COLUMNS)
-    for name, label in NAMES.items():
-        found = run["latencySeconds"][name]
-        values = (seconds(found[column]) for column in _COLUMNS) if found else ("-" for _ in _COLUMNS)
-        yield f"  {label:<11}" + "".join(f"{value:>10}" for value in values)
+    if any(run["latencySeconds"].values()):
+        yield ""
+        yield from _latencies(run["latencySeconds"])
     if run["histogram"]:
         yield ""
         yield "  requests by time, end to end"
@@ -101,6 +76,13 @@ def _one(run: Mapping[str, Any], style: Printer) -> Iterator[str]:
             width = round(_BAR * bar["count"] / most)
             yield f"  {seconds(bar['upToSeconds']):>11} {'■' * width} {bar['count']:,}".rstrip()
     yield from _problems(run, style)
+
+
+def _latencies(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"  {'':<11}" + "".join(f"{name:>10}" for name in _COLUMNS)
+    for name, label in NAMES.items():
+        values = (seconds(found[name][column]) for column in _COLUMNS) if found[name] else ("-" for _ in _COLUMNS)
+        yield f"  {label:<11}" + "".join(f"{value:>10}" for value in values)
 
 
 def _problems(run: Mapping[str, Any], style: Printer, where: str = "") -> Iterator[str]:

@@ -37,6 +37,46 @@ class Results:
 
 
 @dataclass(frozen=True)
+class LoadProgress:
+    """How far a load is. load: as in its result. number: which of the loads, from 1; count: of all of them, None in a
+    search, which ends when it has found the rate. elapsed: seconds since it began, None during the warm-up.
+    """
+
+    load: Mapping[str, Any]
+    number: int
+    count: int | None
+    done: int
+    failed: int
+    running: int
+    elapsed: float | None
+    ended: bool
+
+    @property
+    def share(self) -> float:
+        """How much of the load is over, by requests or by time, whichever is further."""
+        return max(self._of_requests, self._of_time)
+
+    @property
+    def expected(self) -> tuple[float, bool] | None:
+        """Seconds that the load will take, and whether that is certain; None while it cannot be told."""
+        if self.elapsed is None or not self.share:
+            return None
+        if self._of_time >= self._of_requests:
+            return float(self.load["duration"]), "requests" not in self.load
+        return self.elapsed / self.share, False
+
+    @property
+    def _of_requests(self) -> float:
+        return min(1.0, self.done / self.load["requests"]) if "requests" in self.load else 0.0
+
+    @property
+    def _of_time(self) -> float:
+        if "duration" not in self.load or self.elapsed is None:
+            return 0.0
+        return min(1.0, self.elapsed / float(self.load["duration"]))
+
+
+@dataclass(frozen=True)
 class Ratio:
     """A figure of the second result as a part of that of the first.
 
@@ -59,11 +99,14 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two results. notes: what differs between them beside the figures, and what is not known of them.
+    """Two results. first, second: their loads. notes: what differs between them beside the figures, and what is not
+    known of them.
 
     same_load: whether the ratios are of the same load; None if a result does not state its load.
     """
 
+    first: Mapping[str, Any]
+    second: Mapping[str, Any]
     ratios: tuple[Ratio, ...]
     notes: tuple[str, ...]
     same_load: bool | None = True

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.bench.load import Comparison, Ratio
 from rayllm_ctl.workflows.bench.loads import load_differences
 
@@ -21,6 +22,29 @@ _MOST = 1000
 
 _INTERVAL = (2.5, 97.5)
 """Percentiles of the ratios of resamples: an interval of 95 %."""
+
+
+_NEEDED = {"load", "requests", "durationSeconds", "throughput", "latencySeconds", "samples", "timeline"}
+"""Keys of a result."""
+
+_SHORTEST = 0.5
+"""Seconds below which the end of a load is not a sample of its own, but counts with the second before."""
+
+T = TypeVar("T")
+Statistic = Callable[[Sequence[T]], float]
+
+
+@dataclass(frozen=True)
+class _Figure(Generic[T]):
+    """A figure of results. point: its value, as bench prints it. sample: what is resampled for the interval, and
+    statistic: makes the figure of it."""
+
+    name: str
+    unit: str
+    point: Callable[[Mapping[str, Any]], float | None]
+    sample: Callable[[Mapping[str, Any]], list[T]]
+    statistic: Statistic[T]
+    higher_is_better: bool
 
 
 def compare_results(first: Path, second: Path) -> tuple[Comparison, ...]:
@@ -47,7 +71,7 @@ def read_result(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]
     if (
         not isinstance(results, list)
         or not results
-        or not all(isinstance(result, dict) and {"load", "samples", "timeline"} <= set(result) for result in results)
+        or not all(isinstance(result, dict) and set(result) >= _NEEDED for result in results)
     ):
         raise UsageError(f"{path} is not a result of bench", hint="rayllm-ctl bench NAME -o json > FILE")
     return data, list(results)
@@ -56,28 +80,26 @@ def read_result(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]
 def _compared(first: Mapping[str, Any], second: Mapping[str, Any]) -> Comparison:
     chance = random.Random(0)  # noqa: S311
     ratios = []
-    for name, unit, values, better in _FIGURES:
-        pair = [values(result) for result in (first, second)]
-        if all(len(samples) > 1 for samples in pair):
-            for label, statistic in (_MEAN,) if better else (_MEAN, _MEDIAN):
-                ratio = _ratio(f"{name} {label}".strip(), unit, pair[0], pair[1], statistic, better, chance)
-                ratios += [ratio] if ratio else []
+    for figure in _FIGURES:
+        pair = [figure.sample(result) for result in (first, second)]
+        points = [figure.point(result) for result in (first, second)]
+        if not all(len(values) > 1 for values in pair) or not points[0] or points[1] is None:
+            continue
+        interval, ratio = _interval(pair[0], pair[1], figure.statistic, chance), points[1] / points[0]
+        if interval is not None:
+            # With few values the resamples may all lie on one side of the figures.
+            low, high = min(interval[0], ratio), max(interval[1], ratio)
+            ratios.append(
+                Ratio(figure.name, figure.unit, points[0], points[1], ratio, low, high, figure.higher_is_better)
+            )
     same, notes = load_differences(first, second)
-    return Comparison(tuple(ratios), (*notes, *_notes(first, second)), same)
+    return Comparison(first["load"], second["load"], tuple(ratios), (*notes, *_notes(first, second)), same)
 
 
-def _ratio(
-    name: str,
-    unit: str,
-    first: Sequence[float],
-    second: Sequence[float],
-    statistic: Callable[[Sequence[float]], float],
-    higher_is_better: bool,
-    chance: random.Random,
-) -> Ratio | None:
-    before, after = statistic(first), statistic(second)
-    if not before:
-        return None
+def _interval(
+    first: Sequence[T], second: Sequence[T], statistic: Statistic[T], chance: random.Random
+) -> tuple[float, float] | None:
+    """The interval that holds the ratios of 95 % of the resamples; None if those of `first` are all 0."""
     first, second = (chance.sample(values, _MOST) if len(values) > _MOST else values for values in (first, second))
     ratios = []
     for _ in range(RESAMPLES):
@@ -88,32 +110,56 @@ def _ratio(
         return None
     ratios.sort()
     low, high = (ratios[min(len(ratios) - 1, int(len(ratios) * percent / 100))] for percent in _INTERVAL)
-    return Ratio(name, unit, before, after, after / before, low, high, higher_is_better)
+    return low, high
 
 
-def _per_second(name: str) -> Callable[[Mapping[str, Any]], list[float]]:
-    """Counts per whole second, resampled instead of requests: their sum is the throughput."""
+def _rate(counts: Sequence[tuple[float, float]]) -> float:
+    """Counts, each with the seconds it took, as a number per second."""
+    return sum(count for count, _ in counts) / sum(seconds for _, seconds in counts)
 
-    def values(result: Mapping[str, Any]) -> list[float]:
-        return [float(second[name]) for second in result["timeline"][:-1]]
+
+def _counts(name: str) -> Callable[[Mapping[str, Any]], list[tuple[float, float]]]:
+    """Counts by second with the length of each, which are resampled instead of requests. Together they are the
+    throughput. The last second is not whole, so one shorter than half a second counts with the one before."""
+
+    def values(result: Mapping[str, Any]) -> list[tuple[float, float]]:
+        counts = [(float(second[name]), 1.0) for second in result["timeline"]]
+        if not counts:
+            return []
+        *whole, (last, _) = counts
+        rest = max(0.0, result["durationSeconds"] - len(whole))
+        if rest < _SHORTEST and whole:
+            return [*whole[:-1], (whole[-1][0] + last, 1.0 + rest)]
+        return [*whole, (last, rest)]
 
     return values
 
 
-def _seconds(name: str) -> Callable[[Mapping[str, Any]], list[float]]:
+def _times(name: str) -> Callable[[Mapping[str, Any]], list[float]]:
     def values(result: Mapping[str, Any]) -> list[float]:
         return [value for value in result["samples"][name] if value is not None]
 
     return values
 
 
-_MEAN, _MEDIAN = ("", fmean), ("p50", median)
-_FIGURES: tuple[tuple[str, str, Callable[[Mapping[str, Any]], list[float]], bool], ...] = (
-    ("requests/s", "", _per_second("succeeded"), True),
-    ("output tokens/s", "", _per_second("outputTokens"), True),
-    ("TTFT", "s", _seconds("ttft"), False),
-    ("TPOT", "s", _seconds("tpot"), False),
-    ("end to end", "s", _seconds("e2e"), False),
+def _throughput(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    return lambda result: float(result["throughput"][name])
+
+
+def _latency(name: str, part: str) -> Callable[[Mapping[str, Any]], float | None]:
+    return lambda result: (result["latencySeconds"][name] or {}).get(part)
+
+
+def _latency_figures() -> Iterator[_Figure[Any]]:
+    for key, name in (("ttft", "TTFT"), ("tpot", "TPOT"), ("e2e", "end to end")):
+        yield _Figure(f"{name}", "s", _latency(key, "mean"), _times(key), fmean, False)
+        yield _Figure(f"{name} p50", "s", _latency(key, "p50"), _times(key), median, False)
+
+
+_FIGURES: tuple[_Figure[Any], ...] = (
+    _Figure("requests/s", "", _throughput("requestsPerSecond"), _counts("succeeded"), _rate, True),
+    _Figure("output tokens/s", "", _throughput("outputTokensPerSecond"), _counts("outputTokens"), _rate, True),
+    *_latency_figures(),
 )
 
 

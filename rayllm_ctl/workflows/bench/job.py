@@ -11,6 +11,7 @@ from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.render.bench import BenchPod, render_bench
 from rayllm_ctl.workflows.bench.job_run import JobRun, create_objects, read_results, wait_for_start, without_result
+from rayllm_ctl.workflows.bench.watch import LoadWatch
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -44,7 +45,7 @@ def place_of(cluster: Cluster, name: str, namespace: str, kind: str) -> JobPlace
     return JobPlace(cluster, name, namespace, pod)
 
 
-def measure_there(place: JobPlace, settings: Settings, key: SecretKey | None, report: Report) -> list[dict[str, Any]]:
+def measure_there(place: JobPlace, settings: Settings, key: SecretKey | None, watch: LoadWatch) -> list[dict[str, Any]]:
     """The results of a Job, which is always deleted.
 
     An interrupt deletes its pod: the generator then ends with the results so far.
@@ -53,7 +54,8 @@ def measure_there(place: JobPlace, settings: Settings, key: SecretKey | None, re
     config_map, job = render_bench(name, place.service, place.namespace, place.pod, settings.to_json(), key)
     run = JobRun(place.cluster, place.namespace, name, START_SECONDS, "--local sends the load from this machine")
     with create_objects(run, job, [config_map]):
-        return _results(run, wait_for_start(run), report)
+        watch.show(f"Job {place.namespace}/{name} created, waiting for its pod")
+        return _results(run, wait_for_start(run), watch.report)
 
 
 def _results(run: JobRun, pod: str, report: Report) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl import __version__
 from rayllm_ctl.loadtest.session import measure as measure_here
-from rayllm_ctl.loadtest.settings import Objective, Report, Settings, Target
+from rayllm_ctl.loadtest.settings import Objective, Settings, Target
 from rayllm_ctl.model.bench.load import Results
 from rayllm_ctl.workflows.access.chat import choose_model, endpoint
 from rayllm_ctl.workflows.bench import calibrate as benchcalibrate
@@ -17,22 +17,22 @@ from rayllm_ctl.workflows.bench.flags import Flags, check_flags, loads, prompts_
 from rayllm_ctl.workflows.bench.predict import Seen, with_predictions
 from rayllm_ctl.workflows.bench.search import search_rate
 from rayllm_ctl.workflows.bench.url import target_of, url_look, url_versions
-from rayllm_ctl.workflows.bench.watch import LoadWatch, RunLoads
+from rayllm_ctl.workflows.bench.watch import LoadWatch, RunLoads, ShowProgress
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.loadtest.prompts import Tokenizer
 
 
-def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None, report: Report) -> Results:
+def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None, show: ShowProgress) -> Results:
     """Run the load test of the flags. Raises UsageError for contradictory flags, UserError while there is no service to
     measure."""
     check_flags(flags)
     tokenizer = tokenizer_of(flags.tokenizer)
     if flags.calibrate:
         benchcalibrate.check_calibration(flags)
-    watch = LoadWatch(report)
-    with _place(flags, connect, namespace, watch.report, tokenizer) as (target, shown, sending, seen):
+    watch = LoadWatch(show, searching=flags.find_max)
+    with _place(flags, connect, namespace, watch, tokenizer) as (target, shown, sending, seen):
         run = watch.over(sending, seen.look)
         objective = flags.slo or Objective()
         prompts = prompts_of(flags, tokenizer)
@@ -59,14 +59,26 @@ def _at_url(target: Target) -> Seen:
     return Seen(url_look(target), "the plan of a server at --url is unknown", url_versions(target))
 
 
+def rejected_key_hint(flags: Flags, results: Results) -> str:
+    """What to type if the server rejected requests for want of a valid API key; empty if it did not."""
+    if not any(f"http_{status}" in run["errors"] for run in results.runs for status in (401, 403)):
+        return ""
+    if flags.url is None and not flags.local:
+        return "--api-key-secret NAME/KEY, a Secret with a key that the server accepts"
+    if flags.keys:
+        source = f"--api-key-file {flags.api_key_file}" if flags.api_key_file else "RAYLLM_API_KEY"
+        return f"the server rejected a key of {source}: use one that it accepts"
+    return "--api-key-file FILE, or RAYLLM_API_KEY"
+
+
 @contextmanager
 def _place(
-    flags: Flags, connect: Callable[[], Cluster], namespace: str | None, report: Report, tokenizer: Tokenizer | None
+    flags: Flags, connect: Callable[[], Cluster], namespace: str | None, watch: LoadWatch, tokenizer: Tokenizer | None
 ) -> Iterator[tuple[Target, str, RunLoads, Seen]]:
     """The target, its display name, the sender (this machine or a Job), and facts about the service."""
 
     def here(settings: Settings) -> Sequence[Mapping[str, Any]]:
-        return measure_here(settings, report, tokenizer)
+        return measure_here(settings, watch.report, tokenizer)
 
     if flags.url is not None:
         target = target_of(flags, flags.url)
@@ -81,5 +93,5 @@ def _place(
         with benchservice.forward_service(cluster, address, models, flags.api, flags.keys) as target:
             yield target, f"{address.name} in {address.namespace}, through the API server", here, seen
         return
-    there = benchservice.in_cluster(cluster, address, flags.api_key_secret, report)
+    there = benchservice.in_cluster(cluster, address, flags.api_key_secret, watch)
     yield Target(address.url, models, api=flags.api), f"{address.name} in {address.namespace}", there, seen

@@ -13,13 +13,13 @@ from rayllm_ctl.cluster.ray.model import live_model, own_vllm
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.kinds.loadtest import forward_rights, job_rights
-from rayllm_ctl.loadtest.settings import API, Report, Settings, Target
+from rayllm_ctl.loadtest.settings import API, Settings, Target
 from rayllm_ctl.model.kube.cluster_spec import cluster_spec
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.workflows.access.chat import Endpoint, require_key
 from rayllm_ctl.workflows.bench.job import measure_there, place_of
 from rayllm_ctl.workflows.bench.predict import Seen, planned_of
-from rayllm_ctl.workflows.bench.watch import LookAt
+from rayllm_ctl.workflows.bench.watch import LoadWatch, LookAt
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -57,7 +57,7 @@ def forward_service(
 
 
 def in_cluster(
-    cluster: Cluster, address: Endpoint, key: SecretKey | None, report: Report
+    cluster: Cluster, address: Endpoint, key: SecretKey | None, watch: LoadWatch
 ) -> Callable[[Settings], list[dict[str, Any]]]:
     """The runner that sends load from a Job next to the service. Raises UsageError if it requires a key."""
     if address.key_required and key is None:
@@ -71,6 +71,6 @@ def in_cluster(
 
     def run(settings: Settings) -> list[dict[str, Any]]:
         with explained(cluster, address.namespace, rights):
-            return measure_there(place, settings, key, report)
+            return measure_there(place, settings, key, watch)
 
     return run

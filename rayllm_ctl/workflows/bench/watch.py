@@ -12,9 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
-from rayllm_ctl.loadtest.settings import Report, Settings
+from rayllm_ctl.loadtest.settings import Load, Settings
+from rayllm_ctl.model.bench.load import LoadProgress
 from rayllm_ctl.model.bench.service import LoadLook, during
 
 EVERY_SECONDS = 2.0
@@ -25,13 +27,23 @@ RunLoads = Callable[[Settings], Sequence[Mapping[str, Any]]]
 """Sends the loads of settings and returns their results."""
 
 
-class LoadWatch:
-    """`report`: takes the progress of the loads, and passes it on. The clocks of a Job and of this machine may differ:
-    when a load began follows from its progress, which says how long ago that was."""
+ShowProgress = Callable[[LoadProgress | str], None]
+"""Draws how far a load is, or a step before the first one in words."""
 
-    def __init__(self, report: Report, every: float = EVERY_SECONDS) -> None:
-        self._report, self._every = report, every
+
+class LoadWatch:
+    """`report`: takes the progress of the loads, and passes it on to `show`.
+
+    The clocks of a Job and of this machine may differ: when a load began follows from its progress, which says how long
+    ago that was. searching: the number of loads is unknown.
+    """
+
+    def __init__(self, show: ShowProgress, every: float = EVERY_SECONDS, *, searching: bool = False) -> None:
+        self.show = show
+        self._every, self._searching = every, searching
         self._begins: dict[int, float] = {}
+        self._loads: tuple[Load, ...] = ()
+        self._before = 0
 
     def report(self, progress: Mapping[str, Any]) -> None:
         """Progress of a load."""
@@ -39,13 +51,23 @@ class LoadWatch:
             # The report with the longest delay gives a start that is too late.
             begin, load = time.monotonic() - progress["seconds"], int(progress["load"])
             self._begins[load] = min(begin, self._begins.get(load, begin))
-        self._report(progress)
+        place = int(progress["load"])
+        self.show(
+            LoadProgress(
+                load={name: value for name, value in asdict(self._loads[place]).items() if value is not None},
+                number=self._before + place + 1,
+                count=None if self._searching else len(self._loads),
+                **{name: progress[name] for name in ("done", "failed", "running", "elapsed", "ended")},
+            )
+        )
 
     def over(self, run: RunLoads, look: LookAt | None) -> RunLoads:
         """`run`, with the samples of the service in its results; null if there are none."""
 
         def watched(settings: Settings) -> list[Mapping[str, Any]]:
             self._begins.clear()
+            self._before += len(self._loads)
+            self._loads = settings.loads
             if look is None:
                 return [{**result, "service": None} for result in run(settings)]
             with self._looking(look) as looks:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.loadtest.settings import Report, Settings
+from rayllm_ctl.loadtest.settings import Settings
 from rayllm_ctl.workflows.bench import service as bench_service
+from rayllm_ctl.workflows.bench.watch import LoadWatch
 from tests.cli.conftest import Deploy, Run
 from tests.cluster.fakeapi import FakeAPI
 
@@ -71,12 +72,13 @@ def service(api: FakeAPI, deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> di
     changed: dict[str, Any] = {}
     looks = [0]
 
-    def measure_there(_: Any, settings: Settings, key: Any, report: Report) -> list[Mapping[str, Any]]:
+    def measure_there(_: Any, settings: Settings, key: Any, watch: LoadWatch) -> list[Mapping[str, Any]]:
         limit = time.monotonic() + 5
         while api.count("GET", PODS) == looks[0] and time.monotonic() < limit:
             time.sleep(0.002)
         looks[0] = api.count("GET", PODS)
-        report({"load": 0, "done": 1, "failed": 0, "running": 1, "seconds": 0.0})
+        counts = {"load": 0, "done": 1, "failed": 0, "running": 1}
+        watch.report({**counts, "seconds": 0.0, "elapsed": 0.0, "ended": False})
         return [result(**changed)]
 
     monkeypatch.setattr(bench_service, "measure_there", measure_there)

@@ -42,6 +42,31 @@ def test_several_loads_are_a_table_and_failures_are_named(run: Run, server: Know
     assert '✗ 2 in flight: 3 × http_429: {"error": {"message": "no"}}' in result.out
 
 
+def test_a_missing_or_wrong_key_leads_to_the_flags_for_one(
+    run: Run, server: KnownServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = ("bench", "--url", server.url, "--model", behaviour(status=401), "--requests", "2", "--concurrency", "1")
+    monkeypatch.delenv("RAYLLM_API_KEY", raising=False)
+    result = run(*load)
+    assert result.code == 1
+    assert result.err.endswith("\nhint: --api-key-file FILE, or RAYLLM_API_KEY\n")
+    assert "2 × http_401" in result.out
+    assert "TTFT" not in result.out, "a table without a figure"
+    (tmp_path / "key").write_text("sk-1\n")
+    wrong = run(*load, "--api-key-file", str(tmp_path / "key"))
+    assert f"hint: the server rejected a key of --api-key-file {tmp_path / 'key'}: use one that it accepts" in wrong.err
+    assert "hint" not in run(*load[:-6], "--model", behaviour(status=429), "--requests", "1").err
+
+
+def test_without_a_terminal_each_load_leaves_a_line(run: Run, server: KnownServer) -> None:
+    result = run("bench", "--url", server.url, "--model", behaviour(), "--requests", "3", "--concurrency", "1,2")
+    assert [line.partition(" in ")[0] for line in result.err.splitlines()] == [
+        "hh:mm:ss bench       load 1 of 2 (1",
+        "hh:mm:ss bench       load 2 of 2 (2",
+    ]
+    assert all(": 3 requests in " in line for line in result.err.splitlines())
+
+
 def test_json_has_the_documented_form(run: Run, server: KnownServer, tmp_path: Path) -> None:
     args = ("bench", "--url", server.url, "--model", behaviour(), "--requests", "4", "-o", "json")
     result = run(*args, "--slo", "ttft=5s,share=0.5", "--rate", "50", "--arrivals", "constant")

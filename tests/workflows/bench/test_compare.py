@@ -15,6 +15,7 @@ import pytest
 from rayllm_ctl.console.bench.compare import comparison_lines
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.loadtest.samples import distribution
 from rayllm_ctl.workflows.bench import compare as benchcompare
 from rayllm_ctl.workflows.bench.compare import compare_results
 
@@ -32,13 +33,20 @@ CONDITIONS: dict[str, Any] = {
 def result(seed: int, scale: float = 1.0, concurrency: int = 8, failed: int = 0) -> dict[str, Any]:
     chance = random.Random(seed)
     e2e = [scale * chance.lognormvariate(0, 0.3) for _ in range(150)]
+    ttft = [x / 10 for x in e2e]
+    timeline = [{"succeeded": chance.randint(35, 45), "outputTokens": 400, "failed": 0} for _ in range(30)]
     return {
         **CONDITIONS,
         "load": {"concurrency": concurrency},
         "requests": {"failed": failed},
-        "timeline": [{"succeeded": chance.randint(35, 45), "outputTokens": 400, "failed": 0} for _ in range(30)],
-        "samples": {"begin": [0.0] * 150, "ttft": [x / 10 for x in e2e], "tpot": [None] * 150, "e2e": e2e},
-    }
+        "durationSeconds": 30.0,
+        "throughput": {
+            "requestsPerSecond": sum(second["succeeded"] for second in timeline) / 30, "outputTokensPerSecond": 400.0,
+        },
+        "latencySeconds": {"ttft": distribution(ttft), "tpot": None, "itl": None, "e2e": distribution(e2e)},
+        "timeline": timeline,
+        "samples": {"begin": [0.0] * 150, "ttft": ttft, "tpot": [None] * 150, "e2e": e2e},
+    }  # fmt: skip
 
 
 def written(path: Path, *runs: dict[str, Any]) -> Path:
@@ -81,6 +89,31 @@ def test_other_loads_and_failures_are_noted(tmp_path: Path) -> None:
     assert found.same_load is False
 
 
+def test_the_figures_are_those_that_bench_prints(tmp_path: Path) -> None:
+    """Of 2.4 s: the two requests of the last, shorter second count as well."""
+    short = {
+        **result(1),
+        "durationSeconds": 2.4,
+        "throughput": {"requestsPerSecond": 12 / 2.4, "outputTokensPerSecond": 120 / 2.4},
+        "timeline": [{"succeeded": count, "outputTokens": 10 * count, "failed": 0} for count in (4, 6, 2)],
+    }
+    (found,) = compare_results(written(tmp_path / "a", short), written(tmp_path / "b", short))
+    figures = {ratio.name: (ratio.first, ratio.second, ratio.ratio) for ratio in found.ratios}
+    assert figures["requests/s"] == (5.0, 5.0, 1.0)
+    assert figures["output tokens/s"] == (50.0, 50.0, 1.0)
+    assert figures["end to end p50"][0] == short["latencySeconds"]["e2e"]["p50"]
+
+
+def test_each_table_names_its_load(tmp_path: Path) -> None:
+    both = written(tmp_path / "a", result(1), result(2, concurrency=16))
+    other = written(tmp_path / "b", result(1), result(2, concurrency=32))
+    table = list(comparison_lines(compare_results(both, other), Printer(io.StringIO(), colors=False, terminal=False)))
+    assert [line for line in table if "in flight" in line and "differ" not in line] == [
+        "8 in flight",
+        "16 in flight and 32 in flight",
+    ]
+
+
 FIXED = {"kind": "fixed", "low": 1000}
 
 
@@ -110,8 +143,9 @@ def test_another_load_is_called_so(tmp_path: Path, path: tuple[str, ...], value:
     assert found.notes == (f"the loads differ: {note}",)
     assert found.same_load is same
     table = list(comparison_lines([found], Printer(io.StringIO(), colors=False, terminal=False)))
-    assert note in table[0]
-    assert all(row.endswith("another load") for row in table[2:]) is not same
+    assert table[0] == "8 in flight"
+    assert note in table[1]
+    assert all(row.endswith("another load") for row in table[3:]) is not same
 
 
 def test_versions_and_models_may_differ_and_are_named(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 
 from rayllm_ctl.loadtest.settings import Load, Settings, Target
+from rayllm_ctl.model.bench.load import LoadProgress
 from rayllm_ctl.model.bench.service import LoadLook
 from rayllm_ctl.workflows.bench import watch as benchwatch
 from rayllm_ctl.workflows.bench.url import url_look
@@ -59,7 +61,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_each_load_has_what_was_seen_while_it_ran(looks: Looks, clock: Clock) -> None:
-    passed: list[Mapping[str, Any]] = []
+    passed: list[LoadProgress | str] = []
     watch = LoadWatch(passed.append, every=0)
 
     def run(_: Settings) -> list[Mapping[str, Any]]:
@@ -72,19 +74,43 @@ def test_each_load_has_what_was_seen_while_it_ran(looks: Looks, clock: Clock) ->
                 clock.sleep(1)
                 looks.end()
             # The clock of a Job says nothing here; a line that comes late must not move the begin.
-            now = {"load": load, "done": 1, "failed": 0, "running": 0}
+            now = {"load": load, "done": 1, "failed": 0, "running": 0, "elapsed": 1.0, "ended": False}
             watch.report({**now, "seconds": None})
             watch.report({**now, "seconds": clock.now - begin})
             watch.report({**now, "seconds": clock.now - begin - 0.5})
         return [{"durationSeconds": 2, "name": place} for place in (0, 1)]
 
-    first, second = watch.over(run, looks)(SETTINGS)
+    first, second = watch.over(run, looks)(replace(SETTINGS, loads=SETTINGS.loads * 2))
     assert (first["name"], second["name"], len(passed)) == (0, 1, 6)
     seen = [
         [(sample["atSeconds"], sample["replicas"]) for sample in result["service"]["samples"]]
         for result in (first, second)
     ]
     assert seen == [[(0, 1), (1, 2), (2, 3)], [(0, 3), (1, 4), (2, 5)]]
+
+
+def test_progress_names_the_load_and_how_many_there_are() -> None:
+    """A search runs one load after another, and does not know how many there will be."""
+    now = {"done": 1, "failed": 0, "running": 2, "seconds": None, "elapsed": None, "ended": False}
+    loads = (Load(concurrency=1, requests=4), Load(rate=2.0, duration=30.0))
+    for searching, runs, numbers in (
+        (False, (loads,), [(1, 2), (2, 2)]),
+        (True, (loads[1:],) * 2, [(1, None), (2, None)]),
+    ):
+        shown: list[LoadProgress | str] = []
+        watch = LoadWatch(shown.append, searching=searching)
+
+        def run(settings: Settings, watch: LoadWatch = watch) -> list[Mapping[str, Any]]:
+            for place, _ in enumerate(settings.loads):
+                watch.report({**now, "load": place})
+            return []
+
+        for some in runs:
+            watch.over(run, None)(replace(SETTINGS, loads=some))
+        assert [(one.number, one.count) for one in shown if isinstance(one, LoadProgress)] == numbers
+        last = shown[-1]
+        assert isinstance(last, LoadProgress)
+        assert (last.load["rate"], last.load["duration"], "requests" in last.load) == (2.0, 30.0, False)
 
 
 def test_a_look_counts_at_its_end(looks: Looks, clock: Clock) -> None:
@@ -95,7 +121,7 @@ def test_a_look_counts_at_its_end(looks: Looks, clock: Clock) -> None:
         looks.await_begin()
         clock.sleep(2)
         looks.end()
-        watch.report({"load": 0, "done": 1, "failed": 0, "running": 0, "seconds": 1})
+        watch.report({"load": 0, "done": 1, "failed": 0, "running": 0, "seconds": 1, "elapsed": 1, "ended": True})
         return [{"durationSeconds": 1}]
 
     (result,) = watch.over(run, looks)(SETTINGS)

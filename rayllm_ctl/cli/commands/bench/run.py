@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +45,25 @@ def command(
     tested rate met the limits.
     """
     from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
-    from rayllm_ctl.cli.session import connect, printer
-    from rayllm_ctl.console.bench.results import result_lines, watching
+    from rayllm_ctl.cli.session import connect, live_view, printer
+    from rayllm_ctl.console.bench.progress import watching
+    from rayllm_ctl.console.bench.results import result_lines
+    from rayllm_ctl.console.style import Printer
     from rayllm_ctl.workflows.bench.calibrate import store
     from rayllm_ctl.workflows.bench.flags import Flags
-    from rayllm_ctl.workflows.bench.run import measure
+    from rayllm_ctl.workflows.bench.run import measure, rejected_key_hint
 
     flags = Flags(**given, api_key_file=api_key_file, keys=read_api_keys(api_key_file))
-    with watching(sys.stderr) as report:
-        results = measure(flags, lambda: connect(kube), kube.namespace, report)
+    errors = Printer.for_error(ctx.meta.get("rayllm.color", "auto"))
+    with watching(errors, live_view(ctx)) as show:
+        results = measure(flags, lambda: connect(kube), kube.namespace, show)
     if output in MACHINE_FORMATS:
         print_document("BenchResult", results.to_json(), output)
     else:
         for line in result_lines(results, printer(ctx)):
             click.echo(line)
+    if hint := rejected_key_hint(flags, results):
+        click.echo(f"\nhint: {hint}", err=True)
     if flags.calibrate:
         click.echo(f"{flags.calibrate}: {store(flags.calibrate, results)}", err=True)
     if results.interrupted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,9 +94,10 @@ def command(
     """
     from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document
     from rayllm_ctl.cli.service import resolve_service
-    from rayllm_ctl.cli.session import connect, printer
-    from rayllm_ctl.console.bench.results import watching
+    from rayllm_ctl.cli.session import connect, live_view, printer
+    from rayllm_ctl.console.bench.progress import watching
     from rayllm_ctl.console.bench.sweep import sweep_lines
+    from rayllm_ctl.console.style import Printer
     from rayllm_ctl.workflows.bench.flags import Flags
     from rayllm_ctl.workflows.bench.sweep.plan import prepare_sweep
     from rayllm_ctl.workflows.bench.sweep.run import run_sweep
@@ -111,9 +111,11 @@ def command(
     )  # fmt: skip
     render = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir)
     prepared = prepare_sweep(base, axes, load, render, output_dir)
+    errors = Printer.for_error(ctx.meta.get("rayllm.color", "auto"))
     outcome = run_sweep(
-        prepared, load, timeout, lambda: connect(kube), lambda: _shown(ctx), lambda: watching(sys.stderr)
-    )
+        prepared, load, timeout, lambda: connect(kube), lambda: _shown(ctx),
+        lambda: watching(errors, live_view(ctx)),
+    )  # fmt: skip
     if output in MACHINE_FORMATS:
         print_document("BenchSweep", {**outcome.sweep.to_json(), "interrupted": outcome.interrupted}, output)
     else:

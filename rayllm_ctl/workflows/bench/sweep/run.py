@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.errors import INTERRUPTED, ClusterError, ConflictError, UsageError, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.loadtest.settings import Report
 from rayllm_ctl.model.bench.load import Results
 from rayllm_ctl.model.bench.sweep import Sweep, VariantRecord, in_words
 from rayllm_ctl.model.events import Applied, Event, Noted, Observed, Ready, Rendered
@@ -30,6 +29,7 @@ from rayllm_ctl.workflows.bench.sweep.service import (
     require_own,
 )
 from rayllm_ctl.workflows.bench.sweep.signals import Interrupts
+from rayllm_ctl.workflows.bench.watch import ShowProgress
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy, runs_a_service
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Show = Callable[[], AbstractContextManager[Callable[[Event], None]]]
 """Draws the events of one phase."""
 
-WatchLoads = Callable[[], AbstractContextManager[Report]]
+WatchLoads = Callable[[], AbstractContextManager[ShowProgress]]
 """Draws the progress of one load test."""
 
 
@@ -204,8 +204,8 @@ class _Run:
     def _results(self, name: str) -> Results:
         self._say("measuring")
         try:
-            with self._watch() as report:
-                return measure(replace(self._load, name=name), lambda: self._cluster, self._namespace, report)
+            with self._watch() as show:
+                return measure(replace(self._load, name=name), lambda: self._cluster, self._namespace, show)
         finally:
             self._interrupts.take()
 
