@@ -232,13 +232,15 @@ class TimelineSecond(TypedDict):
 
 
 class RequestSamples(TypedDict):
-    """Single requests, in columns. begin, ttft, tpot, e2e: seconds; begin from the first request."""
+    """Single requests, in columns. begin, ttft, tpot, e2e: seconds; begin from the first request. itl: gaps between
+    chunks of all requests, in seconds, from the shortest."""
 
     begin: list[float]
     ttft: list[float | None]
     tpot: list[float | None]
     e2e: list[float]
     outputTokens: list[int | None]
+    itl: list[float]
 
 
 class BenchGenerator(TypedDict):

@@ -21,7 +21,7 @@ MOST_MODULES = 20
 SLOW_PACKAGES = {
     "jinja2": "render alone",
     "kubernetes": "a connection to a cluster",
-    "matplotlib": "the plots of bench alone; an extra",
+    "matplotlib": "plots alone; an extra",
     "pyarrow": "results of batch jobs in Parquet or on object stores; not installed with rayllm-ctl",
     "rich": "a live view alone",
     "transformers": "bench with a tokenizer of the model; not installed with rayllm-ctl",

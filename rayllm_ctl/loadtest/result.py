@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +17,10 @@ _KEYS = {name: f"{name}Seconds" for name in (*LATENCIES, "duration", "ramp", "ti
 
 MOST_SAMPLES = 10_000
 """Requests whose own figures are part of the result, for comparisons and plots; of more, this many at random."""
+
+
+MOST_GAPS = 1_000
+"""Gaps between chunks that are part of the result, for the plot of the inter-token latency."""
 
 
 def result(driver: Driver, load: Load, objective: Objective, interrupted: bool) -> dict[str, Any]:
@@ -87,7 +92,8 @@ def timeline(samples: Samples) -> list[dict[str, Any]]:
 
 
 def some(samples: Samples, most: int) -> dict[str, list[Any]]:
-    """Figures of single requests, by kind: seconds from the first one to each one's begin, and its own times."""
+    """Figures of single requests, by kind: seconds from the first one to each one's begin, and its own times. itl: gaps
+    between chunks of all requests, in order of their length."""
     rows = samples.rows
     if len(rows) > most:
         rows = sorted(random.Random(0).sample(rows, most))  # noqa: S311
@@ -95,4 +101,12 @@ def some(samples: Samples, most: int) -> dict[str, list[Any]]:
     columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
     columns[0] = [begin - samples.first for begin in columns[0]]
     rounded = [[value if value is None else round(value, 6) for value in column] for column in columns]
-    return dict(zip(names, rounded, strict=True))
+    gaps = evenly(sorted(samples.itl), MOST_GAPS)
+    return {**dict(zip(names, rounded, strict=True)), "itl": [round(gap, 6) for gap in gaps]}
+
+
+def evenly(ordered: Sequence[float], most: int) -> Sequence[float]:
+    """At most `most` of the values, at even distances, with the first and the last: they are distributed as all are."""
+    if len(ordered) <= most:
+        return ordered
+    return [ordered[round(place * (len(ordered) - 1) / (most - 1))] for place in range(most)]

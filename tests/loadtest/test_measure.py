@@ -16,6 +16,7 @@ import pytest
 
 from rayllm_ctl.loadtest import connection, driver, session
 from rayllm_ctl.loadtest.connection import Connection
+from rayllm_ctl.loadtest.result import evenly
 from rayllm_ctl.loadtest.samples import distribution, histogram
 from rayllm_ctl.loadtest.session import measure, measure_load
 from rayllm_ctl.loadtest.settings import Load, Objective, Settings, Target
@@ -203,3 +204,10 @@ def test_progress_says_which_load_and_since_when(server: KnownServer) -> None:
     for progress, found in zip(said, (first, second), strict=True):
         assert progress["seconds"] == pytest.approx(found["durationSeconds"])
         assert progress["seconds"] > 0
+
+
+def test_gaps_of_a_result_are_distributed_as_all_are() -> None:
+    ordered = [value / 10 for value in range(5001)]
+    some = evenly(ordered, 11)
+    assert some == [0.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0, 450.0, 500.0]
+    assert evenly([1.0, 2.0], 11) == [1.0, 2.0]

@@ -35,7 +35,7 @@ def comparison_lines(found: Sequence[Comparison], style: Printer) -> Iterator[st
 
 
 def _loads(comparison: Comparison) -> str:
-    first, second = (load_in_words(load) for load in (comparison.first, comparison.second))
+    first, second = (load_in_words(load) for load in (comparison.first_load, comparison.second_load))
     return first if first == second else f"{first} and {second}"
 
 

@@ -6,31 +6,32 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-_UNKNOWN = "unknown: the result is from an older release, which did not record it"
-_NAMES = {"rayllm-ctl": "rayllm-ctl", "vllm": "vLLM", "ray": "Ray"}
+NOT_RECORDED = "unknown: the result is from an older release, which did not record it"
+COMPONENTS = {"rayllm-ctl": "rayllm-ctl", "vllm": "vLLM", "ray": "Ray"}
 
 
 def condition_rows(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Rows of a result, each with its label."""
-    yield "prompts", _prompts(run["prompts"]) if "prompts" in run else _UNKNOWN
+    yield "prompts", _prompts(run["prompts"]) if "prompts" in run else NOT_RECORDED
     if "startedAt" in run and "versions" in run:
         begun = datetime.fromisoformat(run["startedAt"])
-        versions = (f"{name} {run['versions'].get(key) or 'unknown'}" for key, name in _NAMES.items())
+        versions = (f"{name} {run['versions'].get(key) or 'unknown'}" for key, name in COMPONENTS.items())
         yield "measured", f"{begun:%Y-%m-%d %H:%M} UTC, {', '.join(versions)}"
     else:
-        yield "measured", _UNKNOWN
+        yield "measured", NOT_RECORDED
 
 
 def _prompts(prompts: Mapping[str, Any]) -> str:
-    answers = f"answers of {_length(prompts['output'])}" if prompts["output"] else "answers of any length"
+    answers = f"answers of {length_in_words(prompts['output'])}" if prompts["output"] else "answers of any length"
     if "rows" in prompts:
         return f"{prompts['rows']:,} rows of a file (sha256 {prompts['sha256'][:12]}), {answers}"
     shared = f", {prompts['prefix']:,} of them shared" if prompts["prefix"] else ""
     cut = f", cut by {prompts['tokenizer']}" if prompts.get("tokenizer") else ""
-    return f"{_length(prompts['input'])}{shared}{cut}, {answers}, seed {prompts['seed']}"
+    return f"{length_in_words(prompts['input'])}{shared}{cut}, {answers}, seed {prompts['seed']}"
 
 
-def _length(length: Mapping[str, Any]) -> str:
+def length_in_words(length: Mapping[str, Any]) -> str:
+    """A distribution of numbers of tokens."""
     match length["kind"]:
         case "fixed":
             return f"{length['low']:,} tokens"

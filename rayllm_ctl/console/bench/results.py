@@ -27,22 +27,33 @@ def result_lines(results: Results, style: Printer) -> Iterator[str]:
     """All of the results: one in full, several as a table."""
     yield f"{style.paint(results.target, 'bold')}: {', '.join(results.models)}"
     if len(results.runs) == 1:
-        yield from _one(results.runs[0], style)
+        yield from _one(results.runs[0])
     else:
         yield from labelled(list(condition_rows(results.runs[0])))
         yield ""
         yield from _table(results.runs)
         yield from labelled(list(rows_by_load([(load_in_words(run["load"]), run) for run in results.runs])))
-        for run in results.runs:
-            yield from _problems(run, style, f"{load_in_words(run['load'])}: ")
-    for problem in service_problems(results.runs):
-        yield f"{style.symbol('warning')} {problem}"
+    yield from _problems_of_all(results, style)
     if results.searched:
         yield ""
         yield from _found(results, style)
 
 
-def _one(run: Mapping[str, Any], style: Printer) -> Iterator[str]:
+def remark_lines(results: Results, style: Printer) -> Iterator[str]:
+    """Failures, doubts about the figures, and what a search has found."""
+    yield from _problems_of_all(results, style)
+    if results.searched:
+        yield from _found(results, style)
+
+
+def _problems_of_all(results: Results, style: Printer) -> Iterator[str]:
+    for run in results.runs:
+        yield from _problems(run, style, f"{load_in_words(run['load'])}: " if len(results.runs) > 1 else "")
+    for problem in service_problems(results.runs):
+        yield f"{style.symbol('warning')} {problem}"
+
+
+def _one(run: Mapping[str, Any]) -> Iterator[str]:
     requests, rate, tokens = run["requests"], run["throughput"], run["tokens"]
     failed = f", {requests['failed']:,} failed" if requests["failed"] else ""
     rows = [
@@ -75,7 +86,6 @@ def _one(run: Mapping[str, Any], style: Printer) -> Iterator[str]:
         for bar in run["histogram"]:
             width = round(_BAR * bar["count"] / most)
             yield f"  {seconds(bar['upToSeconds']):>11} {'■' * width} {bar['count']:,}".rstrip()
-    yield from _problems(run, style)
 
 
 def _latencies(found: Mapping[str, Any]) -> Iterator[str]:
@@ -85,7 +95,7 @@ def _latencies(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {label:<11}" + "".join(f"{value:>10}" for value in values)
 
 
-def _problems(run: Mapping[str, Any], style: Printer, where: str = "") -> Iterator[str]:
+def _problems(run: Mapping[str, Any], style: Printer, where: str) -> Iterator[str]:
     for kind, count in run["errors"].items():
         yield f"{style.symbol('error')} {where}{count:,} × {kind}: {run['errorMessages'][kind]}"
     if run["interrupted"]:
@@ -126,7 +136,7 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _found(results: Results, style: Printer) -> Iterator[str]:
-    limits = _limits(results.runs[0]["goodput"]["objective"])
+    limits = limits_in_words(results.runs[0]["goodput"]["objective"])
     if results.highest_rate is None:
         yield f"{style.symbol('error')} no tested rate meets {limits}"
     else:
@@ -146,12 +156,13 @@ def load_in_words(load: Mapping[str, Any]) -> str:
 def _goodput(found: Mapping[str, Any]) -> str:
     verdict = "enough" if found["met"] else "too few"
     return (
-        f"{found['requests']:,} requests ({found['share']:.1%}, {verdict}) meet {_limits(found['objective'])}: "
+        f"{found['requests']:,} requests ({found['share']:.1%}, {verdict}) meet {limits_in_words(found['objective'])}: "
         f"{number(found['requestsPerSecond'])}/s"
     )
 
 
-def _limits(objective: Mapping[str, float]) -> str:
+def limits_in_words(objective: Mapping[str, float]) -> str:
+    """The limits of latency that a share of the requests has to meet."""
     times = [
         f"{NAMES[name.removesuffix('Seconds')]} {seconds(value)}"
         for name, value in objective.items()

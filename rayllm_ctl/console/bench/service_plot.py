@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-_LINES = (("running", "running", "--", "s", "0.25"), ("waiting", "waiting", ":", "^", "0"))
-"""Figure, label, dashes, mark and grey."""
+from rayllm_ctl.console.drawing import BLUE, ORANGE, PURPLE
+
+_LINES = (
+    ("running", "running", "--", "s", BLUE),
+    ("waiting", "waiting", ":", "^", ORANGE),
+    ("queued", "in the gateway's queue", "-.", "D", PURPLE),
+)
+"""Figure, label, dashes, mark and colour."""
 
 
 def has_service(run: Mapping[str, Any]) -> bool:
@@ -23,11 +29,10 @@ def drawing(run: Mapping[str, Any]) -> Callable[[Any, Any], None]:
         answered = [second["succeeded"] for second in run["timeline"][:-1] or run["timeline"]]
         every = max(1, len(answered) // 10)
         axes.plot(
-            range(len(answered)), answered, "-", marker="o", markevery=every, color="0.55", label="answered per second"
+            range(len(answered)), answered, "-", marker="o", markevery=every, color="0", label="answered per second"
         )
-        for name, label, line, mark, grey in _LINES:
-            _steps(axes, samples, name, label, line, mark, grey)
-        _steps(axes, samples, "queued", "in the gateway's queue", "-.", "D", "0.4")
+        for name, label, line, mark, color in _LINES:
+            _steps(axes, samples, name, label, line, mark, color)
         axes.set_ylabel("requests")
         axes.set_ylim(0, 1.4 * max(1.0, axes.get_ylim()[1]))  # the legend is above the lines
         axes.legend(frameon=False, fontsize=10, ncols=2, loc="upper left")
@@ -44,8 +49,8 @@ def _replicas(axes: Any, samples: Sequence[Mapping[str, Any]]) -> Any:
     axes.set_subplotspec(grid[0])
     axes.tick_params(labelbottom=False)
     below = axes.figure.add_subplot(grid[1], sharex=axes)
-    _steps(below, samples, "wanted", "wanted", "--", "", "0.4")
-    _steps(below, samples, "replicas", "running", "-", "", "0")
+    _steps(below, samples, "wanted", "wanted", "--", "", ORANGE)
+    _steps(below, samples, "replicas", "running", "-", "", BLUE)
     below.set_ylabel("replicas")
     below.set_ylim(bottom=0)
     below.margins(y=0.25)
@@ -55,13 +60,13 @@ def _replicas(axes: Any, samples: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _steps(
-    axes: Any, samples: Sequence[Mapping[str, Any]], name: str, label: str, line: str, mark: str, grey: str
+    axes: Any, samples: Sequence[Mapping[str, Any]], name: str, label: str, line: str, mark: str, color: str
 ) -> None:
     """The steps of a figure between samples, with gaps for unknown values."""
     values = [sample[name] if sample[name] is not None else float("nan") for sample in samples]
     if all(sample[name] is None for sample in samples):
         return
     axes.plot(
-        [sample["atSeconds"] for sample in samples], values, line, drawstyle="steps-post", marker=mark, color=grey,
+        [sample["atSeconds"] for sample in samples], values, line, drawstyle="steps-post", marker=mark, color=color,
         markevery=max(1, len(values) // 8), label=label,
     )  # fmt: skip

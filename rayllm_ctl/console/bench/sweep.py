@@ -18,11 +18,11 @@ def sweep_lines(sweep: Sweep, style: Printer) -> Iterator[str]:
     found, vary = rows(sweep), varied(sweep)
     with_load = several_loads(found)
     yield from _table(found, vary, with_load)
-    winners = list(_best(found, vary, with_load))
+    winners = list(best_lines(found, vary, with_load))
     if winners:
         yield ""
         yield from labelled([("* best", line) for line in winners])
-    problems = [line for record in sweep.records for line in _problems(record, style, vary)]
+    problems = [line for record in sweep.records for line in problem_lines(record, style, vary)]
     if problems:
         yield ""
         yield from problems
@@ -34,7 +34,7 @@ def _table(found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> 
     left = len(head)
     head += [_column(place) for place in range(len(FIGURES) - 2)]
     head += ["failed", "GPUs", FIGURES[-2].name, FIGURES[-1].name]
-    cells = [_cells(row, found, vary, with_load) for row in found]
+    cells = [variant_cells(row, found, vary, with_load) for row in found]
     whole = [head, *(line for line in cells if len(line) == len(head))]
     widths = [
         max(len(line[column]) for line in ((head, *cells) if column < left else whole)) for column in range(len(head))
@@ -55,7 +55,8 @@ def _column(place: int) -> str:
     return f"{figure.name} {figure.part}".rstrip()
 
 
-def _cells(row: FigureRow, found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> list[str]:
+def variant_cells(row: FigureRow, found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> list[str]:
+    """The cells of a row; of a variant without a result they end with its state."""
     cells = [shown(row.record.values[name]) for name in vary]
     if row.run is None:
         state = _STATES.get(row.record.state, "no rate meets the limits")
@@ -79,7 +80,7 @@ def _gpus(record: VariantRecord) -> str:
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _best(found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> Iterator[str]:
+def best_lines(found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> Iterator[str]:
     """The figures for which each variant is the best."""
     for row in found:
         names = [f"{figure.name} {figure.part}".rstrip() for figure in FIGURES if best(figure, found, row)]
@@ -87,7 +88,8 @@ def _best(found: Sequence[FigureRow], vary: Sequence[str], with_load: bool) -> I
             yield f"{label(row, vary, with_load)}: {', '.join(names)}"
 
 
-def _problems(record: VariantRecord, style: Printer, vary: Sequence[str]) -> Iterator[str]:
+def problem_lines(record: VariantRecord, style: Printer, vary: Sequence[str]) -> Iterator[str]:
+    """Why a variant has no result, or which of its requests failed."""
     words = in_words({name: record.values[name] for name in vary})
     if record.message:
         kind = "warning" if record.state == "rejected" else "error"

@@ -1,4 +1,4 @@
-"""Plots of a sweep: a bar for each variant, with its value beside it; grey and hatching tell p50 and p99 apart."""
+"""Plots of a sweep: a bar for each variant, with its value beside it; hatching tells p50 and p99 apart."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from rayllm_ctl.console.bench.plots import Format, Plot, images
+from rayllm_ctl.console.bench.plots import Plot
 from rayllm_ctl.console.bench.sweep_figures import FIGURES, Figure, FigureRow, best, label, rows, several_loads, varied
+from rayllm_ctl.console.drawing import BLUE, ORANGE, Format, images
 from rayllm_ctl.model.bench.sweep import Sweep
 
 _WIDTH = 6.4
@@ -19,8 +20,8 @@ _BAR = 0.8
 """Share of a variant's height that its bars take."""
 
 _FILLS: tuple[dict[str, str], ...] = (
-    {"color": "0.35"},
-    {"color": "0.85", "hatch": "///", "edgecolor": "0.35"},
+    {"facecolor": BLUE, "edgecolor": BLUE},
+    {"facecolor": "0.92", "hatch": "///", "edgecolor": ORANGE},
 )
 _TITLES = {
     "requests/s": "Requests answered per second",
@@ -50,15 +51,15 @@ def plots(sweep: Sweep, forms: Sequence[Format]) -> list[Plot]:
     return drawn
 
 
-def _bars(axes: Any, found: Sequence[FigureRow], labels: Sequence[str], figures: Sequence[Figure]) -> None:
-    thick = _BAR / len(figures)
-    for number, figure in enumerate(figures):
+def _bars(figure: Any, found: Sequence[FigureRow], labels: Sequence[str], figures: Sequence[Figure]) -> None:
+    axes, thick = figure.add_subplot(), _BAR / len(figures)
+    for number, shown in enumerate(figures):
         for place, row in enumerate(found):
-            value, at = figure.value(row), place + thick * (number - (len(figures) - 1) / 2)
+            value, at = shown.value(row), place + thick * (number - (len(figures) - 1) / 2)
             text = "unknown"
             if value is not None:
-                name = f"{figure.part} " if len(figures) > 1 else ""
-                text = f"{name}{figure.text(value)}{' (best)' if best(figure, found, row) else ''}"
+                name = f"{shown.part} " if len(figures) > 1 else ""
+                text = f"{name}{shown.text(value)}{' (best)' if best(shown, found, row) else ''}"
                 axes.barh(at, value, 0.9 * thick, **_FILLS[number])
             axes.annotate(text, (value or 0, at), xytext=(4, 0), textcoords="offset points", va="center", fontsize=11)
     axes.set_yticks(range(len(labels)), labels)
@@ -67,5 +68,5 @@ def _bars(axes: Any, found: Sequence[FigureRow], labels: Sequence[str], figures:
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
     # The text beside the longest bar needs some space.
-    longest = max(figure.value(row) or 0 for figure in figures for row in found)
+    longest = max(shown.value(row) or 0 for shown in figures for row in found)
     axes.set_xlim(0, 1.35 * longest or 1)

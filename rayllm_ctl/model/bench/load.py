@@ -38,7 +38,7 @@ class Results:
 
 @dataclass(frozen=True)
 class LoadProgress:
-    """How far a load is. load: as in its result. number: which of the loads, from 1; count: of all of them, None in a
+    """How far a load is. load: its settings. number: which of the loads, from 1; count: of all of them, None in a
     search, which ends when it has found the rate. elapsed: seconds since it began, None during the warm-up.
     """
 
@@ -99,14 +99,13 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two results. first, second: their loads. notes: what differs between them beside the figures, and what is not
-    known of them.
+    """Two results. notes: what differs between them beside the figures, and what is not known of them.
 
     same_load: whether the ratios are of the same load; None if a result does not state its load.
     """
 
-    first: Mapping[str, Any]
-    second: Mapping[str, Any]
+    first_load: Mapping[str, Any]
+    second_load: Mapping[str, Any]
     ratios: tuple[Ratio, ...]
     notes: tuple[str, ...]
     same_load: bool | None = True

@@ -6,11 +6,11 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from rayllm_ctl.console.bench import sweep
 from rayllm_ctl.console.bench import sweep_plots as sweepplots
-from rayllm_ctl.console.bench.plots import Format, Plot, plots
-from rayllm_ctl.console.bench.report import html
-from rayllm_ctl.console.bench.results import result_lines
+from rayllm_ctl.console.bench.pages import load_test_page, sweep_page
+from rayllm_ctl.console.bench.plots import plots
+from rayllm_ctl.console.bench.report import Page, html
+from rayllm_ctl.console.drawing import Format
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.bench.load import Results
@@ -19,35 +19,43 @@ from rayllm_ctl.workflows.bench.sweep.folder import read_folder
 
 
 def write_report(result: Path, output: Path, images: Path | None) -> Iterator[Path]:
-    """Write the files and yield their paths. result: of a load test, or the folder of a sweep.
+    """Write the files and yield their paths. result: of a load test, or the folder of a sweep. images: a folder, which
+    is created.
 
     Raises UsageError if `result` is not a result or the files cannot be written.
     """
+    if not output.parent.is_dir():
+        raise UsageError(
+            f"{output} cannot be written: there is no directory {output.parent}", hint=f"mkdir -p {output.parent}"
+        )
     forms: tuple[Format, ...] = ("svg",) if images is None else ("svg", "png")
-    title, text, drawn = (_sweep if result.is_dir() else _load_test)(result, forms)
-    yield _written(output, html(title, text, drawn).encode())
+    page = (_sweep if result.is_dir() else _load_test)(result, forms)
+    yield _written(output, html(page).encode())
     if images is None:
         return
-    for plot in drawn:
+    try:
+        images.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{images} cannot be created: {error.strerror}") from error
+    for plot in page.plots:
         for form, image in plot.images.items():
             yield _written(images / f"{plot.name}.{form}", image)
 
 
-def _load_test(result: Path, forms: tuple[Format, ...]) -> tuple[str, list[str], list[Plot]]:
+def _load_test(result: Path, forms: tuple[Format, ...]) -> Page:
     data, runs = read_result(result)
     shown = Results(
         str(data.get("target", result.name)), tuple(data.get("models", ())), tuple(runs),
         searched="highestRate" in data, highest_rate=data.get("highestRate"),
     )  # fmt: skip
-    return f"Load test of {shown.target}", list(result_lines(shown, _plain())), plots(runs, forms)
+    return load_test_page(shown, plots(runs, forms), _plain())
 
 
-def _sweep(folder: Path, forms: tuple[Format, ...]) -> tuple[str, list[str], list[Plot]]:
+def _sweep(folder: Path, forms: tuple[Format, ...]) -> Page:
     found = read_folder(folder).sweep()
     if not found.records:
         raise UsageError(f"{folder} has no results yet", hint="rayllm-ctl bench sweep")
-    title = f"Sweep of {found.service} over {', '.join(found.vary)}"
-    return title, list(sweep.sweep_lines(found, _plain())), sweepplots.plots(found, forms)
+    return sweep_page(found, sweepplots.plots(found, forms), _plain())
 
 
 def _plain() -> Printer:
@@ -56,7 +64,6 @@ def _plain() -> Printer:
 
 def _written(path: Path, content: bytes) -> Path:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error

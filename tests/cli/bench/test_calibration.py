@@ -50,7 +50,7 @@ def result(**changed: Any) -> dict[str, Any]:
         "latencySeconds": {"ttft": {**times, "mean": 0.5}, "tpot": times, "itl": times, "e2e": times},
         "histogram": [],
         "timeline": [{"succeeded": 2, "failed": 0, "outputTokens": 256}] * 30,
-        "samples": {"begin": [], "ttft": [], "tpot": [], "e2e": [], "outputTokens": []},
+        "samples": {"begin": [], "ttft": [], "tpot": [], "e2e": [], "outputTokens": [], "itl": []},
         "errors": {},
         "errorMessages": {},
         "generator": {"cpuShare": 0.1, "lateSeconds": None, "saturated": False},

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl import __version__
+from rayllm_ctl.cli import app
+from rayllm_ctl.console.bench.plots import plots
+from rayllm_ctl.console.drawing import line_styles
 from rayllm_ctl.model.bench.service import LoadLook, during
 from tests.cli.conftest import Run
 from tests.loadtest.server import KnownServer, behaviour
@@ -84,6 +89,9 @@ def test_json_has_the_documented_form(run: Run, server: KnownServer, tmp_path: P
     assert found["versions"] == {"rayllm-ctl": __version__, "vllm": None, "ray": None}
     assert datetime.fromisoformat(found["startedAt"]) <= datetime.now(UTC)
     assert sum(second["succeeded"] for second in found["timeline"]) == len(found["samples"]["e2e"]) == 4
+    gaps = found["samples"]["itl"]
+    assert gaps == sorted(gaps)
+    assert len(gaps) == sum(found["samples"]["outputTokens"]) - 4
     (tmp_path / "a.json").write_text(result.out)
     compared = run("bench", "compare", str(tmp_path / "a.json"), str(tmp_path / "a.json"))
     assert compared.code == 0
@@ -114,29 +122,117 @@ def test_results_of_other_lengths_are_not_compared_without_a_word(
     assert (rows["rows"], len(rows["sha256"])) == (2, 64)
 
 
-def test_a_report_needs_nothing_else(run: Run, server: KnownServer, tmp_path: Path) -> None:
-    loads = ("--requests", "4", "--concurrency", "1,2", "-o", "json")
-    found = json.loads(run("bench", "--url", server.url, "--model", behaviour(), *loads).out)
+@pytest.fixture(scope="module")
+def measured(server: KnownServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The result of two loads; during the second one a replica was added."""
+    args = ("--url", server.url, "--model", behaviour(), "--requests", "4", "--concurrency", "1,2", "-o", "json")
+    with pytest.MonkeyPatch.context() as patch, io.StringIO() as out:
+        patch.setattr(sys, "stdout", out)
+        assert app.run(["bench", *args]) == 0
+        found = json.loads(out.getvalue())
     assert [one["service"] for one in found["runs"]] == [None, None]
     found["runs"][1]["service"] = during([(0.0, LoadLook(replicas=1, wanted=2)), (2.0, LoadLook(replicas=2))], 0.0, 3.0)
-    (tmp_path / "r.json").write_text(json.dumps(found))
-    page, images = tmp_path / "new" / "page.html", tmp_path / "images"
-    result = run("bench", "report", str(tmp_path / "r.json"), "--output", str(page), "--images", str(images))
+    path = tmp_path_factory.mktemp("result") / "r.json"
+    path.write_text(json.dumps(found))
+    return path
+
+
+def test_a_report_needs_nothing_else(run: Run, measured: Path, tmp_path: Path) -> None:
+    page, images = tmp_path / "page.html", tmp_path / "new" / "images"
+    result = run("bench", "report", str(measured), "--output", str(page), "--images", str(images))
     assert result.code == 0, str(result)
     text = page.read_text()
-    assert text.count("<svg") == 5
+    names = ("end-to-end", "ttft", "tpot", "itl", "loads", "timeline", "service-2")
+    assert text.count("<svg") == len(names)
     assert "2 in flight: replicas 1 → 2 (after 2s)" in text
     assert text.count("nothing: the plan of a server at --url is unknown") == 1
-    assert "2 in flight" in text
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= set(ids)
     assert not re.search(r'(src|href)="(?!#)', text)
-    names = {
-        f"{name}.{form}" for name in ("end-to-end", "ttft", "loads", "timeline", "service-2") for form in ("png", "svg")
-    }
-    assert {path.name for path in images.iterdir()} == names
+    assert {path.name for path in images.iterdir()} == {f"{name}.{form}" for name in names for form in ("png", "svg")}
     assert (images / "ttft.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_report_has_the_whole_configuration(run: Run, server: KnownServer, tmp_path: Path) -> None:
+    load = ("--rate", "50", "--arrivals", "burst", "--burst", "2", "--requests", "4", "--warmup", "1", "--seed", "7")
+    lengths = ("--input-tokens", "uniform:10:20", "--prefix-tokens", "4", "--prefixes", "2", "--output-tokens", "8")
+    fields = ("--set", "temperature=0", "--slo", "ttft=5s,share=0.5", "-o", "json")
+    result = run("bench", "--url", server.url, "--model", behaviour(), *load, *lengths, *fields)
+    (tmp_path / "r.json").write_text(result.out.replace("http://SERVER", "http://server:8000"))
+    assert run("bench", "report", str(tmp_path / "r.json"), "-o", str(tmp_path / "p.html")).code == 0
+    text = (tmp_path / "p.html").read_text()
+    rows = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text))
+    begun = datetime.fromisoformat(json.loads(result.out)["runs"][0]["startedAt"])
+    assert {**rows, "Model": ""} == {
+        "Target": "http://server:8000/v1",
+        "Model": "",
+        "Load": "50 requests/s, burst of 2",
+        "Ends after": "4 requests",
+        "Arrivals": "burst of 2",
+        "Warm-up": "1 request",
+        "Time limit of a request": "10m00s",
+        "Limits": "TTFT 5.00 s for 50%",
+        "Prompts": "10 to 20 tokens",
+        "Shared beginning": "4 tokens, 2 different",
+        "Seed": "7",
+        "Answers": "8 tokens",
+        "Requests": "chat, answers streamed, {&quot;temperature&quot;: 0}",
+        "Measured": f"{begun:%Y-%m-%d %H:%M} UTC",
+        "Versions": f"rayllm-ctl {__version__}, vLLM unknown, Ray unknown",
+        "Predicted": "nothing: the plan of a server at --url is unknown",
+    }
+
+
+def test_on_a_narrow_screen_each_cell_names_its_column(run: Run, measured: Path, tmp_path: Path) -> None:
+    assert run("bench", "report", str(measured), "-o", str(tmp_path / "p.html")).code == 0
+    text = (tmp_path / "p.html").read_text()
+    (table,) = re.findall("<tbody>(.*?)</tbody>", text, re.S)
+    rows = [re.findall('data-label="(.*?)">(.*?)</td>', row) for row in table.strip().splitlines()]
+    assert [dict(row)["load"] for row in rows] == ["1 in flight", "2 in flight"]
+    assert [label for label, _ in rows[0]] == [
+        "load", "requests/s", "tokens/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "ITL p50", "ITL p99",
+        "end to end p50", "end to end p99", "answered", "failed",
+    ]  # fmt: skip
+    assert "td::before { content: attr(data-label)" in text
+    spans = [int(columns) for columns in re.findall('colspan="(\\d)"', text)]
+    assert spans == [2, 2, 2, 2], "p50 and p99 of four figures"
+
+
+def test_lines_of_plots_differ_without_colour(measured: Path) -> None:
+    runs = json.loads(measured.read_text())["runs"]
+    found = {plot.name: plot.images["svg"].decode() for plot in plots(runs, ("svg",))}
+    for name in ("ttft", "tpot", "itl", "end-to-end", "timeline"):
+        assert "<!-- 1 in flight -->" in found[name]
+        assert "stroke-dasharray" in found[name], "the second line"
+    styles = line_styles(12)
+    assert len({(style["linestyle"], style["marker"]) for style in styles}) == len(styles)
+    assert "<!-- gaps that were no longer, % -->" in found["itl"]
+    assert "<dc:date>" not in found["ttft"]
+    assert found == {plot.name: plot.images["svg"].decode() for plot in plots(runs, ("svg",))}, "equal bytes"
+
+
+def test_an_older_result_without_gaps_has_their_percentiles(measured: Path) -> None:
+    runs = json.loads(measured.read_text())["runs"]
+    for one in runs:
+        del one["samples"]["itl"]
+    assert "itl" in {plot.name for plot in plots(runs, ("svg",))}
+
+
+def test_a_report_creates_no_directory_and_names_what_to_install(
+    run: Run, measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "new" / "page.html"
+    result = run("bench", "report", str(measured), "--output", str(page))
+    assert result.code == 2
+    assert f"there is no directory {page.parent}" in result.err
+    assert f"hint: mkdir -p {page.parent}" in result.err
+    assert not page.parent.exists()
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    missing = run("bench", "report", str(measured), "--output", str(tmp_path / "page.html"))
+    assert missing.code == 2
+    assert "the package matplotlib, which the extra bench installs\n\nhint: pip install matplotlib\n" in missing.err
+    assert list(tmp_path.glob("*.html")) == []
 
 
 def test_prompts_of_a_file_and_fields_reach_the_server(run: Run, server: KnownServer, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def measured(speed: float, *, failed: int = 0, concurrency: int = 8) -> dict[str
         "tokens": {"input": 1, "output": 1, "countedBy": "usage"},
         "latencySeconds": dict.fromkeys(("ttft", "tpot", "itl", "e2e"), times),
         "histogram": [], "timeline": [],
-        "samples": {"begin": [], "ttft": [], "tpot": [], "e2e": [], "outputTokens": []},
+        "samples": {"begin": [], "ttft": [], "tpot": [], "e2e": [], "outputTokens": [], "itl": []},
         "errors": {"http_503": failed} if failed else {},
         "errorMessages": {"http_503": "busy"} if failed else {},
         "generator": {"cpuShare": 0.1, "lateSeconds": None, "saturated": False},

@@ -16,7 +16,7 @@ _RESULT = click.Path(path_type=Path, exists=True)
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), default="report.html",
               show_default=True, help="File to write.")  # fmt: skip
 @click.option("--images", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder for the plots as additional PNG and SVG files.")  # fmt: skip
+              help="Folder for the plots as additional PNG and SVG files; it is created.")  # fmt: skip
 def command(result: Path, output: Path, images: Path | None) -> None:
     """Write RESULT, a file that bench wrote with -o json or the directory of a sweep, as one HTML file with plots.
 
@@ -24,6 +24,8 @@ def command(result: Path, output: Path, images: Path | None) -> None:
       rayllm-ctl bench qwen3-32b --concurrency 1,4,16 -o json > result.json
       rayllm-ctl bench report result.json
       rayllm-ctl bench report qwen3-32b-sweep --output sweep.html
+
+    Plots need the package matplotlib, which the extra bench installs.
     """
     from rayllm_ctl.workflows.bench.report import write_report
 
