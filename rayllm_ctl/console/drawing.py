@@ -52,7 +52,7 @@ def images(
     except ImportError:
         raise UsageError(
             "plots need the package matplotlib, which the extra bench installs",
-            hint=("pip install matplotlib", "pip install '.[bench]'    # in the repository of rayllm-ctl"),
+            hint=("pip install matplotlib", "pip install '.[bench]'    # in a clone of the repository"),
         ) from None
     found: dict[Format, bytes] = {}
     with matplotlib.rc_context(_RC):
