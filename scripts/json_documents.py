@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from rayllm_ctl.console.setup.config import SettingRow
 from rayllm_ctl.loadtest.settings import API, Arrivals
 from rayllm_ctl.model.bench.load import Comparison
 from rayllm_ctl.model.bench.sweep import VariantState
@@ -479,6 +480,13 @@ class Offline(TypedDict):
     interrupted: bool
 
 
+class Settings(TypedDict):
+    """The defaults of flags. file: the path of the configuration file, which need not exist; null without a home."""
+
+    file: str | None
+    settings: list[SettingRow]
+
+
 class Comparisons(TypedDict):
     """The comparison of each load."""
 
@@ -519,6 +527,7 @@ DOCUMENTS: dict[str, Document] = {
     "ApiKey": Document("keys create", (NewKey, ApiKey)),
     "ApiKeyList": Document("keys list", items=(ApiKey,)),
     "RevokedApiKey": Document("keys revoke", (RevokedKey,)),
+    "Settings": Document("config view", (Settings,)),
     "CheckResult": Document("check", (CheckResult,)),
     "Version": Document("version", (Versions, VersionCode)),
     "BatchJobStatus": Document("batch status; batch watch and batch submit, one for each change", (Named, BatchHealth)),

@@ -20,6 +20,7 @@ from rayllm_ctl.cli.parsing.command import CommandGroup, UnknownFlagError
 from rayllm_ctl.cli.parsing.global_flags import GlobalFlags
 from rayllm_ctl.cli.parsing.read_ahead import RepeatedOption, read_ahead
 from rayllm_ctl.cli.parsing.typed import name_as_typed
+from rayllm_ctl.cli.settings.context import with_settings
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, OutageError, RiskyPlanError, UserError
 
@@ -73,6 +74,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "image": "Print a Dockerfile for an image with all features.",
         "rbac": "Print the Roles that commands need.",
         "explain": "Explain a field of the spec file.",
+        "config": "Show and change the defaults of flags.",
         "version": "Print the versions of rayllm-ctl, the cluster and KubeRay.",
         "completion": "Print the completion script of a shell.",
         "help": "Show the help page of a command.",
@@ -102,7 +104,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "access": ("chat", "endpoint", "port-forward", "keys", "serve-config", "dashboard"),
     "batch": ("batch",),
     "bench": ("bench",),
-    "setup": ("check", "controller", "rbac", "version", "completion", "help"),
+    "setup": ("check", "controller", "rbac", "config", "version", "completion", "help"),
 }
 """The folder of cli/commands/ in which the module of a command is."""
 
@@ -118,8 +120,7 @@ class LazyGroup(CommandGroup):
             return None
         topic = next(topic for topic, names in TOPICS.items() if cmd_name in names)
         module = importlib.import_module(f"rayllm_ctl.cli.commands.{topic}.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
-        return command
+        return with_settings(module.command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for title, section in COMMANDS.items():
@@ -131,8 +132,9 @@ class LazyGroup(CommandGroup):
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RAYLLM", "max_content_width": 110},
-    epilog="Flags can also be set by environment variables: RAYLLM_<COMMAND>_<FLAG>, for example RAYLLM_DEPLOY_GPU.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Defaults of flags: environment variables, such as RAYLLM_GPU for --gpu, and the configuration file. "
+    "rayllm-ctl config view lists them.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="rayllm-ctl", message="%(prog)s %(version)s")
 def group() -> None:

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
 from rayllm_ctl.cli.service import invalid, replaced
+from rayllm_ctl.cli.settings.below import below_spec, namespace_below
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.names import service_name
 from rayllm_ctl.model.spec.batch import BatchJob, BatchModel, Input, Output
@@ -28,10 +30,11 @@ def resolve_batch(
     Lists and mappings of a flag extend those of the file; later entries win. `flags` names the flag of each field, for
     messages. Raises UsageError with every problem.
     """
-    overrides = _with_prompts(overrides)
+    overrides, flags = below_spec(file, _with_prompts(overrides), flags, BATCH_FLAGS)
     batch = _described(file, overrides)
     for field, value in overrides.items():
         batch = replaced(batch, field.split("."), value)
+    namespace = namespace_below(namespace, batch.namespace)
     if namespace is not None:
         batch = dataclasses.replace(batch, namespace=namespace)
     problems = validate_batch(batch)
@@ -63,8 +66,6 @@ def batch_of_file(
 
 def _has(field: str) -> bool:
     """Whether a BatchJob has the field of a flag."""
-    from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
-
     return field in BATCH_FLAGS
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from rayllm_ctl.cli.option_groups import gathered
+from rayllm_ctl.cli.settings.taken import spec_values
 from rayllm_ctl.cli.values import (
     Duration,
     KeyValue,
@@ -285,7 +286,7 @@ def spec_options(table: FlagTable, several: bool = False) -> Callable[[F], F]:
         argument, flag = values[MODEL_ARGUMENT], values["model"]
         if argument is not None and flag is not None:
             raise UsageError(f"the model is given twice: {argument} and --model {flag}", hint=f"remove --model {flag}")
-        return {fields[name]: value for name, value in values.items() if value not in (None, ())}
+        return spec_values(values, fields)
 
     file = click.option(
         "-f",

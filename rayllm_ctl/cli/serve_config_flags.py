@@ -72,5 +72,5 @@ def serve_file(
         raise UsageError("a name is required for a file from standard input", hint="--name NAME")
     name = overrides.get("name", service_name(serve_config.stem))
     # The model is a placeholder: it gives the pods the same defaults as the pods of a model.
-    service = resolve_service(None, {**overrides, "model.id": "serve-config", "name": name}, namespace, FLAGS)
+    service = resolve_service(None, {**overrides, "model.id": "serve-config", "name": name}, namespace, FLAGS, _APPLY)
     return ServeFile(serve_config, code, service)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from rayllm_ctl.cli.settings.below import below_spec, namespace_below
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.names import service_name
 from rayllm_ctl.model.spec.checks.service import validate
@@ -24,12 +25,15 @@ def resolve_service(
     overrides: Mapping[str, Any],
     namespace: str | None = None,
     flags: Mapping[str, str] | None = None,
+    settings: Collection[str] | None = None,
 ) -> LLMService:
-    """The service of `file` with `overrides` (dotted field path -> value) above it, validated.
+    """The service of `file` with `overrides` (dotted field path -> value) above it, and settings of the current command
+    below it, validated.
 
     Lists and mappings of a flag extend those of the file; later entries win. `flags` names the flag of each field, for
-    messages. Raises UsageError with every problem.
+    messages. settings: the fields that settings may set, if not all. Raises UsageError with every problem.
     """
+    overrides, flags = below_spec(file, overrides, flags or {}, settings)
     if file is not None:
         from rayllm_ctl.specfile import load_file
 
@@ -48,11 +52,12 @@ def resolve_service(
     for field, value in changes.items():
         service = replaced(service, field.split("."), value)
     service = dataclasses.replace(service, replicas=_replicas(service.replicas, overrides))
+    namespace = namespace_below(namespace, service.namespace)
     if namespace is not None:
         service = dataclasses.replace(service, namespace=namespace)
     problems = validate(service)
     if problems:
-        raise invalid(problems, file, overrides, flags or {}, _usage())
+        raise invalid(problems, file, overrides, flags, _usage())
     return service
 
 

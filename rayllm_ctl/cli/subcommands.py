@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rayllm_ctl.cli.parsing.command import CommandGroup
+from rayllm_ctl.cli.settings.context import with_settings
 
 
 class Subcommands(CommandGroup):
@@ -23,7 +24,7 @@ class Subcommands(CommandGroup):
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        return self._load(cmd_name) if cmd_name in self.table else None
+        return with_settings(self._load(cmd_name)) if cmd_name in self.table else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

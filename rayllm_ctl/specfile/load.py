@@ -59,6 +59,13 @@ def _standard_input(stream: TextIO) -> bytes:
     return stream.buffer.read(MAX_BATCH_BYTES + 1)
 
 
+def spec_of_file(path: Path) -> Mapping[str, Any]:
+    """What stands below spec in the file at `path`, as plain data. UsageError if it cannot be read."""
+    document = tree.plain(_tree(_text(path, MAX_BATCH_BYTES), _called(path), MAX_BATCH_BYTES))
+    spec = document.get("spec") if isinstance(document, Mapping) else None
+    return spec if isinstance(spec, Mapping) else {}
+
+
 def mentions_batch(path: Path) -> bool:
     """Whether a file may describe a BatchJob. Raises OSError."""
     data = _standard_input(sys.stdin) if str(path) == STANDARD_INPUT else path.read_bytes()

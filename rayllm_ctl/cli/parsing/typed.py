@@ -1,4 +1,4 @@
-"""What a user typed to set a value: a flag, an argument or an environment variable. Messages name it."""
+"""What a user typed to set a value: a flag, an argument, a variable, or a line of the configuration file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import os
 import click
 from click.core import ParameterSource
 
+from rayllm_ctl.cli.settings.taken import TAKEN
+
 
 def name_as_typed(param: click.Parameter, ctx: click.Context) -> str:
-    """The variable that set an option, its longest flag, or the name of an argument."""
+    """The variable or the line that set an option, its longest flag, or the name of an argument."""
     if isinstance(param, click.Argument):
         return (param.metavar or param.name or "").strip("[].").upper()
+    if param.name in ctx.meta.get(TAKEN, {}):
+        return str(ctx.meta[TAKEN][param.name].label)
     if param.name is not None and ctx.get_parameter_source(param.name) is ParameterSource.ENVIRONMENT:
-        variable = _variable(param, ctx)
-        if variable is not None:
-            return variable
+        return _variable(param)
     return max(param.opts, key=len)
 
 
@@ -30,9 +32,7 @@ def flag_as_typed(flag: str, argument: str | None = None) -> str:
     return flag if option is None else name_as_typed(option, ctx)
 
 
-def _variable(param: click.Parameter, ctx: click.Context) -> str | None:
+def _variable(param: click.Parameter) -> str:
     """The environment variable from which an option took its value."""
     own = [param.envvar] if isinstance(param.envvar, str) else list(param.envvar or ())
-    if ctx.auto_envvar_prefix is not None and param.name is not None:
-        own.append(f"{ctx.auto_envvar_prefix}_{param.name.upper()}")
-    return next((name for name in own if os.environ.get(name)), None)
+    return next(name for name in own if os.environ.get(name))

@@ -218,18 +218,18 @@ def test_no_fixed_replicas_leads_to_scaling_to_zero(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "message", "hint"),
     [
-        ("abc", 'invalid value for RAYLLM_PLAN_TP: "abc" is not a valid integer'),
-        ("0", "RAYLLM_PLAN_TP: must be at least 1, not 0"),
+        ("abc", 'RAYLLM_TP: "abc" is not a valid integer', "unset RAYLLM_TP"),
+        ("0", "RAYLLM_TP: must be at least 1, not 0", "rayllm-ctl plan --help"),
     ],
 )
 def test_problems_name_the_variable(
-    value: str, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    value: str, message: str, hint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RAYLLM_PLAN_TP", value)
-    assert error_of(capsys, *MODEL) == f"✗ {message}\n\nhint: rayllm-ctl plan --help\n"
-    monkeypatch.setenv("RAYLLM_PLAN_TP", "1")
+    monkeypatch.setenv("RAYLLM_TP", value)
+    assert error_of(capsys, *MODEL) == f"✗ {message}\n\nhint: {hint}\n"
+    monkeypatch.setenv("RAYLLM_TP", "1")
     assert (
         error_of(capsys, *MODEL, "--tp", "0") == "✗ --tp: must be at least 1, not 0\n\nhint: rayllm-ctl plan --help\n"
     )

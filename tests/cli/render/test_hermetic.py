@@ -70,12 +70,30 @@ def test_variables_of_the_environment_are_ignored_and_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = run(capsys, *RENDER)
-    monkeypatch.setenv("RAYLLM_RENDER_REPLICAS", "3")
+    monkeypatch.setenv("RAYLLM_REPLICAS", "3")
+    monkeypatch.setenv("RAYLLM_OFFLINE", "1")
     code, out, err = run(capsys, *RENDER)
     assert (code, out) == before[:2]
-    assert err == "RAYLLM_RENDER_REPLICAS is ignored: render reads no environment variables\n"
-    monkeypatch.setenv("RAYLLM_PLAN_TP", "2")
+    assert err == "ignored: RAYLLM_REPLICAS (--replicas 3); render depends on its flags and files alone\n"
+    monkeypatch.setenv("RAYLLM_TP", "2")
     assert "TP 2 × PP 1" in run(capsys, "plan", "--model", MODEL, "--gpu", "H100-80GB")[1]
+
+
+def test_a_configuration_file_does_not_change_a_byte_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = run(capsys, *RENDER)
+    config = tmp_path / "config.yaml"
+    config.write_text("context: prod\nimage: registry.example/llm:1\ntp: 2\n")
+    monkeypatch.setenv("RAYLLM_CONFIG", str(config))
+    code, out, err = run(capsys, *RENDER)
+    assert (code, out) == before[:2]
+    where = f"{config}:2 (--image registry.example/llm:1)"
+    assert err == f"ignored: {where}; render depends on its flags and files alone\n"
+    rendered = tmp_path / "rendered.yaml"
+    rendered.write_text(out)
+    monkeypatch.setenv("RAYLLM_NAMESPACE", "llm")
+    assert run(capsys, "diff", "--local", str(rendered), str(rendered))[0] == 0
 
 
 def test_what_the_catalog_lacks_is_read_only_if_asked_for_and_its_source_said(

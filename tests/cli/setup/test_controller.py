@@ -66,7 +66,7 @@ def test_all_namespaces_without_an_election(run: Run, called: Called) -> None:
 
 
 def test_the_environment_may_name_several_namespaces(run: Run, called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAYLLM_CONTROLLER_NAMESPACE", "a b")
+    monkeypatch.setenv("RAYLLM_NAMESPACE", "a b")
     run("controller")
     assert called.options is not None
     assert called.options.scope.namespaces == ("a", "b")

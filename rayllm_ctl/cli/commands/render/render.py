@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,18 +25,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 
 
-class _WithoutEnvironment(Command):
-    """A command without flags from environment variables: its output depends only on the command line."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        prefix, ctx.auto_envvar_prefix = ctx.auto_envvar_prefix, None
-        for name in sorted(os.environ):
-            if prefix and name.startswith(f"{prefix}_"):
-                click.echo(f"{name} is ignored: render reads no environment variables", err=True)
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_WithoutEnvironment, short_help="Print the manifests that deploy would apply.")
+@click.command(cls=Command, short_help="Print the manifests that deploy would apply.")
 @service_options(several=True)
 @serve_config_options
 @facts_options

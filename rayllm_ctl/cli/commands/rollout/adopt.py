@@ -55,7 +55,7 @@ def command(
 
     service = None if file is None else resolve_service(file, {}, kube.namespace)
     cluster = connect(kube)
-    namespace = kube.namespace or (service.namespace if service is not None else None) or cluster.namespace
+    namespace = (service.namespace if service is not None else None) or kube.namespace or cluster.namespace
     found = prepare_adoption(cluster, name, namespace, service, RenderOptions(facts=FactSources(offline=offline)))
     print_meaning(ctx, found.diff)
     require_no_restart(found)

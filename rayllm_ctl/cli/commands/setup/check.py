@@ -77,7 +77,7 @@ def command(
     services = [rendering(resolve_service(file, {}, kube.namespace), render) for file in files]
     cluster = connect(kube)
     named = next((one.namespace for one in services if one.namespace), None)
-    namespace = kube.namespace or named or cluster.namespace
+    namespace = named or kube.namespace or cluster.namespace
 
     def every() -> Iterator[Check]:
         if service is not None:

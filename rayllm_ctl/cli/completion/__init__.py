@@ -1,0 +1,1 @@
+"""Completion: what the TAB key offers."""

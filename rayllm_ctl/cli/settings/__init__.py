@@ -1,0 +1,1 @@
+"""Settings: flags whose value may also come from an environment variable or the configuration file."""

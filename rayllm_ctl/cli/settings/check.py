@@ -1,0 +1,82 @@
+"""Checks a value before it is written to the configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rayllm_ctl.cli.service import replaced
+from rayllm_ctl.cli.settings.file import unknown_name
+from rayllm_ctl.cli.settings.names import PATHS, setting_fields, setting_options
+from rayllm_ctl.cli.settings.sources import from_yaml
+from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.kube.names import namespace_problem
+from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.service import LLMService, Model
+from rayllm_ctl.model.text.problems import quoted
+from rayllm_ctl.workflows.plan.catalog import is_gpu, show_gpu
+
+
+def checked(name: str, values: Sequence[str]) -> Any:
+    """What the configuration file says for a setting that is given as `values`. Raises UsageError if it is invalid."""
+    if name not in setting_fields():
+        raise unknown_name(name)
+    option = setting_options()[name]
+    if len(values) > 1 and not option.multiple:
+        raise UsageError(f"{name} takes one value, not {len(values)}", hint=f"rayllm-ctl config set {name} {values[0]}")
+    written = _as_yaml(name, option, values)
+    read = from_yaml(name, written, option, click.get_current_context(), "")
+    check_meaning(name, read, name)
+    return written
+
+
+def _as_yaml(name: str, option: click.Option, values: Sequence[str]) -> Any:
+    if name in PATHS:  # as seen from here, not from the folder of the file
+        return str(Path(values[0]).expanduser().absolute())
+    if option.multiple:
+        if option.type.name != "key=value":
+            return list(values)
+        return dict(_pair(name, one) for one in values)
+    kind = {"boolean": bool, "integer": int, "float": float}.get(option.type.name)
+    if kind is None:
+        return values[0]
+    try:
+        found: Any = option.type.convert(values[0], option, None)
+    except click.UsageError as error:
+        raise UsageError(f"{name}: {error.message.rstrip('.')}".replace("'", '"')) from None
+    return found
+
+
+def _pair(name: str, text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise UsageError(f"{name}: expected KEY=VALUE")
+    return key, value
+
+
+def check_meaning(name: str, value: Any, where: str) -> None:
+    """Raise UsageError for a value that no spec may have. where: what the message begins with."""
+    for message, hint in _problems(name, value):
+        raise UsageError(f"{where}: {message}", hint=hint)
+
+
+def _problems(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if name == "namespace" and (problem := namespace_problem(value)):
+        yield f"{quoted(value)} is not a valid namespace: {problem}", ""
+    if name == "gpu" and not is_gpu(value):
+        try:
+            show_gpu(value)
+        except UsageError as error:
+            yield error.message, "; ".join(error.hints)
+    field = setting_fields()[name]
+    if not field or field == "gateway":
+        return
+    service = LLMService(name="any", model=Model("any"))
+    if field == "replicas.min":
+        service = replaced(service, ["replicas", "max"], max(value, 1))
+    changed = replaced(service, {"replicas.fixed": "replicas.max"}.get(field, field).split("."), value)
+    for found in validate(changed):
+        yield found.message, found.hint

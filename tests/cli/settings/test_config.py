@@ -1,0 +1,188 @@
+"""`config view`, `set`, `unset` and `path`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rayllm_ctl.cli import app
+
+Config = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    return tmp_path / "xdg" / "rayllm-ctl" / "config.yaml"
+
+
+@pytest.fixture
+def config(file: Path, capsys: pytest.CaptureFixture[str]) -> Config:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = app.run(["config", *arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def rows(out: str) -> dict[str, tuple[str, str]]:
+    lines = (re.split("  +", line, maxsplit=2) for line in out.splitlines()[1:])
+    return {name: (value, source) for name, value, source in lines}
+
+
+def test_the_path_follows_the_environment(
+    config: Config, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert config("path") == (0, f"{file}\n", "")
+    monkeypatch.setenv("RAYLLM_CONFIG", str(tmp_path / "mine.yaml"))
+    assert config("path")[1] == f"{tmp_path / 'mine.yaml'}\n"
+    monkeypatch.delenv("RAYLLM_CONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for base in ("", "relative"):
+        monkeypatch.setenv("XDG_CONFIG_HOME", base)
+        assert config("path")[1] == f"{tmp_path / 'home' / '.config' / 'rayllm-ctl' / 'config.yaml'}\n"
+
+
+def test_set_creates_a_file_that_only_its_owner_reads(config: Config, file: Path) -> None:
+    old = os.umask(0)
+    try:
+        assert config("set", "gpu", "h100") == (0, "", f"{file}: gpu changed\n")
+    finally:
+        os.umask(old)
+    assert file.read_text() == "gpu: h100\n"
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert config("set", "gpu", "h100")[2] == f"{file}: gpu unchanged\n"
+    assert [one.name for one in file.parent.iterdir()] == ["config.yaml"]
+
+
+def test_comments_order_mode_and_links_stay(config: Config, file: Path, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.yaml"
+    real.write_text("# The team's\nnamespace: llm  # ours\n\ntoleration:\n- a\n# of the GPUs\n- b\n\n# last\ngpu: L4\n")
+    real.chmod(0o640)
+    file.parent.mkdir(parents=True)
+    file.symlink_to(real)
+    assert config("set", "namespace", "search")[0] == 0
+    assert config("set", "toleration", "c", "d=e:NoSchedule")[0] == 0
+    assert config("set", "image", "registry.example/llm:1")[0] == 0
+    assert real.read_text() == (
+        "# The team's\nnamespace: search  # ours\n\ntoleration:\n- c\n- 'd=e:NoSchedule'\n\n# last\ngpu: L4\n"
+        "image: registry.example/llm:1\n"
+    )
+    assert config("unset", "toleration")[0] == 0
+    assert "\n\n\n# last" in real.read_text()
+    assert config("unset", "toleration")[2] == f"{file}: toleration unchanged\n"
+    assert (file.is_symlink(), real.stat().st_mode & 0o777) == (True, 0o640)
+
+
+def test_a_file_in_braces_is_written_anew(config: Config, file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text('{gpu: L4, "tp": 2}\n')
+    assert config("set", "tp", "4")[0] == 0
+    assert file.read_text() == "gpu: L4\ntp: 4\n"
+    assert config("unset", "tp")[0] == 0
+    assert config("unset", "gpu")[0] == 0
+    assert file.read_text().strip() == ""
+    assert config("view")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("gpus", "L4"), 'unknown setting "gpus"'),
+        (("env", "A=b"), 'unknown setting "env"'),
+        (("gpu", "H1OO"), "gpu: unknown GPU 'H1OO'"),
+        (("gpu", "L4", "L40S"), "gpu takes one value, not 2"),
+        (("tp", "two"), 'tp: "two" is not a valid integer'),
+        (("tp", "0"), "tp: must be at least 1, not 0"),
+        (("dtype", "bf16"), 'dtype: "bf16" is not supported'),
+        (("namespace", "a b"), 'namespace: "a b" is not a valid namespace'),
+        (("image", "a b"), "image: not a valid image reference"),
+        (("node-selector", "a"), "node-selector: expected KEY=VALUE"),
+        (("request-timeout", "5"), 'request-timeout: "5" is not a valid duration'),
+        (("hf-token-secret", "hf_secret"), "hf-token-secret: expected NAME/KEY"),
+        (("kuberay-version", "new"), "kuberay-version: "),
+        (("replicas", "0"), "replicas: must be at least 1"),
+    ],
+)
+def test_set_rejects_what_no_command_would_take(
+    arguments: tuple[str, ...], message: str, config: Config, file: Path
+) -> None:
+    code, out, err = config("set", *arguments)
+    assert (code, out, file.exists()) == (2, "", False)
+    assert err.startswith(f"✗ {message}")
+    assert "hf_secret" not in err
+
+
+def test_what_set_writes_is_what_commands_read(config: Config, file: Path, tmp_path: Path) -> None:
+    given = {
+        "offline": ("yes",), "vllm-version": ("0.10",), "gpu-memory-utilization": ("0.8",), "min-replicas": ("2",),
+        "node-selector": ("team=search", "size=8"), "ttft": ("500ms",), "gateway": ("true",), "memory": ("64Gi",),
+        "volume": ("pvc:models:/models",),
+    }  # fmt: skip
+    for name, values in given.items():
+        assert config("set", name, *values)[0] == 0
+    code, out, err = config("view")
+    assert code == 0, err
+    found = rows(out)
+    assert {name: found[name][1].split()[0] for name in given} == dict.fromkeys(given, "file")
+    assert found["vllm-version"][0] == "0.10"
+
+
+def test_paths_are_those_of_where_they_were_typed(
+    config: Config, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert config("set", "prices", "prices.yaml")[0] == 0
+    assert file.read_text() == f"prices: {tmp_path / 'prices.yaml'}\n"
+
+
+def test_view_shows_each_value_with_its_source(config: Config, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text("# Ours\ngpu: L4\nimage: registry.example/llm:1\n")
+    monkeypatch.setenv("RAYLLM_GPU", "L40S")
+    code, out, _ = config("view", "--", "-n", "llm")
+    found = rows(out)
+    assert code == 0
+    assert found["namespace"] == ("llm", "flag --namespace")
+    assert found["gpu"] == ("L40S", "variable RAYLLM_GPU")
+    assert found["image"] == ("registry.example/llm:1", f"file {file}:3")
+    assert found["request-timeout"] == ("30s", "default")
+    assert found["tp"] == ("-", "default")
+    code, out, _ = config("view", "-o", "json")
+    document = json.loads(out)
+    assert document["file"] == str(file)
+    settings = {one["name"]: one for one in document["settings"]}
+    assert settings["image"] == {
+        "name": "image", "value": "registry.example/llm:1", "source": "file", "place": f"{file}:3",
+    }  # fmt: skip
+    assert settings["tp"] == {"name": "tp", "value": None, "source": "default", "place": None}
+
+
+def test_view_reports_values_that_no_spec_may_have(config: Config, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text("tp: 0\n")
+    assert config("view")[2].startswith(f"✗ {file}:1: tp: must be at least 1, not 0\n")
+    monkeypatch.setenv("RAYLLM_TP", "-1")
+    assert config("view")[2].startswith("✗ RAYLLM_TP: must be at least 1, not -1\n")
+
+
+def test_a_broken_file_can_be_looked_for_and_is_not_overwritten(config: Config, file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text("gpu L4\n")
+    assert config("path") == (0, f"{file}\n", "")
+    code, _, err = config("set", "gpu", "L4")
+    assert (code, err.startswith(f"✗ {file}:1: expected settings")) == (2, True)
+    assert file.read_text() == "gpu L4\n"
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(config: Config, file: Path) -> None:
+    file.parent.parent.write_text("a file where the folder should be")
+    code, _, err = config("set", "gpu", "L4")
+    assert (code, f"{file}: cannot be " in err) == (2, True)
