@@ -29,7 +29,7 @@ def recipe(image: str | None, vllm_version: str | None, controller: bool, ci: bo
       rayllm-ctl image recipe | docker build -t registry.example/ray-llm:2.60.0 -
       rayllm-ctl deploy -f qwen.yaml --image registry.example/ray-llm:2.60.0
       rayllm-ctl image recipe --controller | docker build -t controller -f - dist
-      rayllm-ctl image recipe --ci | docker build -t rayllm-ctl -f - dist
+      rayllm-ctl image recipe --ci | docker build -t ci -f - dist
     """
     from rayllm_ctl.model.spec.service import Engine
     from rayllm_ctl.workflows.plan.image import ci_recipe, controller_recipe, image_recipe
