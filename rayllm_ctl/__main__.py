@@ -6,6 +6,9 @@ import gc
 import io
 import os
 import sys
+from typing import NoReturn
+
+from rayllm_ctl.cli.completion.entry import complete_for_plugin, complete_for_shell
 
 _COLLECT_AFTER = 100_000
 """New objects between two runs of the garbage collector. At Python's 700 it runs dozens of times while modules are
@@ -15,6 +18,8 @@ imported, and finds nothing."""
 def main() -> None:
     """Run the command line and exit with the code of the table in rayllm_ctl.errors."""
     gc.set_threshold(_COLLECT_AFTER)
+    if complete_for_shell():
+        _end(0)
     from rayllm_ctl.cli.app import run
 
     for stream in (sys.stdout, sys.stderr):
@@ -25,7 +30,17 @@ def main() -> None:
     name = os.path.basename(sys.argv[0])  # noqa: PTH119  pathlib takes 4 ms, and --help does without
     program = "kubectl rayllm" if name.startswith("kubectl-rayllm") else "rayllm-ctl"
     arguments = [os.fsencode(argument).decode("utf-8", "surrogateescape") for argument in sys.argv[1:]]
-    code = run(arguments, program)
+    _end(run(arguments, program))
+
+
+def complete_for_kubectl() -> None:
+    """The executable kubectl_complete-rayllm, which kubectl asks for completions of `kubectl rayllm`."""
+    gc.set_threshold(_COLLECT_AFTER)
+    complete_for_plugin(sys.argv[1:])
+    _end(0)
+
+
+def _end(code: int) -> NoReturn:
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:

@@ -20,7 +20,7 @@ _HERMETIC: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "render": lambda params: True,  # noqa: ARG005
     "diff": lambda params: bool(params.get("local")),
 }
-"""Commands whose output depends on the command line and the files that it names alone, by their parameters."""
+"""Commands whose output depends on the command line and the files that it names alone, by what was typed."""
 
 _UNLESS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "namespace": lambda given: given.get("all_namespaces") or given.get("bundle"),
@@ -29,7 +29,7 @@ _UNLESS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "template-dir": lambda given: given.get("serve_config") or given.get("service"),
     "kuberay-version": lambda given: given.get("dry_run") != "client",
 }
-"""Settings without effect beside other flags, by the parameters that were given: to set both would be an error."""
+"""Settings without effect beside other flags, by the parameters that were typed: to set both would be an error."""
 
 _WITHOUT_EFFECT = frozenset({"context", "kubeconfig", "request-timeout", "offline", "from-hub"})
 """Settings that cannot change what a hermetic command prints."""
@@ -82,14 +82,14 @@ class SettingContext(click.Context):
         return found
 
     def _is_hermetic(self) -> bool:
-        return self._name in _HERMETIC and _HERMETIC[self._name](self.params)
+        return self._name in _HERMETIC and _HERMETIC[self._name](self._typed_params())
 
     def _setting(self, name: str) -> SettingValue | None:
         option = next((param for param in self.command.params if param.name == name), None)
         if not isinstance(option, click.Option) or not is_setting(option, self._name) or self._is_hermetic():
             return None
         excluded = _UNLESS.get(setting_name(option))
-        if excluded is not None and self.parent is not None and excluded(self.params):
+        if excluded is not None and self.parent is not None and excluded(self._typed_params()):
             return None
         try:
             found = find_setting(setting_name(option), option, self)
@@ -116,6 +116,11 @@ class SettingContext(click.Context):
                 ignored.append(f"{found.place} (--{name} {found.text})")
         if ignored:
             click.echo(f"ignored: {', '.join(ignored)}; {self._name} depends on its flags and files alone", err=True)
+
+    def _typed_params(self) -> dict[str, Any]:
+        """The values of flags on the command line, which Click reads before it asks for defaults."""
+        source = self.get_parameter_source
+        return {name: value for name, value in self.params.items() if source(name) is ParameterSource.COMMANDLINE}
 
     def _given(self, option: click.Option) -> bool:
         return self.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE

@@ -93,6 +93,12 @@ def choose(files: Sequence[Path], context: str | None) -> Chosen:
     return Chosen(name, str(chosen.get("namespace") or "default"), cluster, user_name, user or {})
 
 
+def context_names(kubeconfig: str | None) -> list[str]:
+    """The contexts of the kubeconfig files that `kubeconfig` or the environment names. UsageError if one is invalid."""
+    found = (_entries(file, _read(file), "contexts") for file in find_files(kubeconfig))
+    return list(dict.fromkeys(name for entries in found for name in entries))
+
+
 def _no_context(name: str, where: str, contexts: Mapping[str, Any]) -> UsageError:
     close = nearest(name, contexts)
     hints = [f"did you mean --context {close}?"] if close else []

@@ -227,6 +227,8 @@ def test_other_flags_that_exclude_a_setting_take_precedence(
     api.namespaces.add("team")
     assert run("status", "-A").code == 0
     assert run("deploy", "--model", MODEL, "--gpu", "L4", "--no-wait").code == 0
+    assert "qwen3-8b" in run("status", "-o", "json").out
+    assert "~ RayService team/qwen3-8b" in run("diff", "--model", MODEL, "--gpu", "L4", "--tp", "4").out
     assert api.stored("RayService", "qwen3-8b", "team")["kind"] == "RayService"
 
 

@@ -16,7 +16,7 @@ from rayllm_ctl.workflows.setup.controller_rights import BESIDE
 from rayllm_ctl.workflows.setup.rbac import COMMANDS, ROLES
 from tests.bases import SPECS, stored
 
-OFFLINE = {"init", "plan", "render", "models", "gpus", "image", "rbac", "explain", "completion", "help"}
+OFFLINE = {"init", "plan", "render", "models", "gpus", "image", "rbac", "explain", "config", "completion", "help"}
 
 
 def run(*args: str) -> Result:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
 
 from rayllm_ctl.cli.parsing.command import Command
 
 
 @click.command(cls=Command, short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of SHELL, to be sourced by it.
+def command(shell: str) -> None:
+    """Print the completion script of SHELL, to be sourced by it. `kubectl rayllm` needs none beside that of kubectl.
 
     \b
       source <(rayllm-ctl completion bash)
+      source <(rayllm-ctl completion zsh)
+      rayllm-ctl completion fish | source
     """
-    root = ctx.find_root()
-    complete = get_completion_class(shell)
-    if complete is None:  # all choices above are shells that Click supports
-        raise click.UsageError(f"no completion for {shell}")
-    click.echo(complete(root.command, {}, "rayllm-ctl", "_RAYLLM_CTL_COMPLETE").source())
+    from rayllm_ctl.cli.completion.answer import script
+
+    click.echo(script(shell))
