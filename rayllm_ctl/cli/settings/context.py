@@ -12,7 +12,6 @@ import click
 from click.core import ParameterSource
 
 from rayllm_ctl.cli.settings.names import is_setting, setting_name
-from rayllm_ctl.cli.settings.sources import find_setting, is_anything_set, unknown_variables
 from rayllm_ctl.cli.settings.taken import TAKEN, SettingValue
 from rayllm_ctl.errors import UserError
 
@@ -77,6 +76,8 @@ class SettingContext(click.Context):
 
     def _anything_set(self) -> bool:
         if "rayllm.any" not in self.meta:
+            from rayllm_ctl.cli.settings.sources import is_anything_set
+
             self.meta["rayllm.any"] = is_anything_set()
         found: bool = self.meta["rayllm.any"]
         return found
@@ -91,6 +92,8 @@ class SettingContext(click.Context):
         excluded = _UNLESS.get(setting_name(option))
         if excluded is not None and self.parent is not None and excluded(self._typed_params()):
             return None
+        from rayllm_ctl.cli.settings.sources import find_setting
+
         try:
             found = find_setting(setting_name(option), option, self)
         except UserError:
@@ -102,6 +105,8 @@ class SettingContext(click.Context):
         return found
 
     def _warn(self) -> None:
+        from rayllm_ctl.cli.settings.sources import find_setting, unknown_variables
+
         flags = {setting_name(option): option for option in self.command.params if isinstance(option, click.Option)}
         for line in unknown_variables(self._name, flags):
             click.echo(line, err=True)
