@@ -31,7 +31,7 @@ def reference() -> str:
         *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()), "",
         "Every command has the global options, and commands that talk to a cluster those of the cluster:", "",
         "```", shared_options(root), "```", "",
-        "Every option can be set in the environment as `RAYLLM_<COMMAND>_<OPTION>`; the command line wins.", "",
+        "Defaults of options come from the environment and a file: [configuration](configuration.md).", "",
     ]  # fmt: skip
     for title, section in COMMANDS.items():
         lines += [f"## {title}", ""]
