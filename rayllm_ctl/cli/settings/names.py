@@ -45,6 +45,7 @@ OTHER_VARIABLES = frozenset(
         "RAYLLM_CONFIG",
         "RAYLLM_API_KEY",
         *("RAYLLM_COLOR", "RAYLLM_DEBUG", "RAYLLM_VERBOSE"),
+        "RAYLLM_DOCS_REPOSITORY",  # where the documentation is built
         # In the pods of services; set here by somebody who runs such a container, or Ray.
         *("RAYLLM_REDIS_PASSWORD", "RAYLLM_INGRESS_CODE", "RAYLLM_ENGINE_START_TIMEOUT_S"),
         *("RAYLLM_VLLM_ENGINE_CLS", "RAYLLM_BATCH_ENGINE_STAGE"),
