@@ -23,7 +23,7 @@ from click.shell_completion import (
 from rayllm_ctl.cli.completion import COMPLETION_VARIABLE
 from rayllm_ctl.cli.completion.values import known_values
 
-PROGRAM = "rayllm-ctl"
+_PROGRAM = "rayllm-ctl"
 
 _NO_FILES, _FOLDERS = 4, 16
 """Cobra's ShellCompDirectiveNoFileComp and ShellCompDirectiveFilterDirs."""
@@ -33,20 +33,20 @@ def answer_shell(instruction: str) -> None:
     """Print the completions that a shell asks for with `instruction`, such as bash_complete."""
     shell = SHELLS.get(instruction.partition("_")[0])
     if shell is not None and instruction.endswith("_complete"):
-        text = _silently(lambda: shell(_root(), {}, PROGRAM, COMPLETION_VARIABLE).complete())
+        text = _silently(lambda: shell(_root(), {}, _PROGRAM, COMPLETION_VARIABLE).complete())
         click.echo(text.encode())
 
 
 def answer_kubectl(words: Sequence[str]) -> None:
     """Print the completions of the last of `words`, those of the command line after `kubectl rayllm`."""
     *arguments, typed = words or [""]
-    text = _silently(lambda: _Cobra(_root(), {}, PROGRAM, COMPLETION_VARIABLE).lines(arguments, typed))
+    text = _silently(lambda: _Cobra(_root(), {}, _PROGRAM, COMPLETION_VARIABLE).lines(arguments, typed))
     click.echo(text.encode())
 
 
 def script(shell: str) -> str:
     """The completion script of a shell."""
-    return SHELLS[shell](_root(), {}, PROGRAM, COMPLETION_VARIABLE).source()
+    return SHELLS[shell](_root(), {}, _PROGRAM, COMPLETION_VARIABLE).source()
 
 
 def _root() -> click.Command:
