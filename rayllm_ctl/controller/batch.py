@@ -27,7 +27,7 @@ from rayllm_ctl.kinds.rayjob import KIND as RAY_JOB
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.kube.owned import is_owned_by, owned
-from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome
+from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token
@@ -229,10 +229,11 @@ def _conditions(facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | Non
     if problem is not None:
         applied = make_condition("Applied", False, problem.reason, problem.message)
     moving = phase in ("busy", "replacing", "starting", "running")
-    stuck = next((one for one in (facts.health.causes if facts.health else ()) if one.terminal), None)
+    causes = facts.health.causes if facts.health else ()
+    terminal = next((one for one in causes if one.terminal), None)
     stalled = problem
-    if stalled is None and stuck is not None and phase == "running":
-        stalled = SpecProblem(stuck.code, stuck.message)
+    if stalled is None and terminal is not None and phase == "running":
+        stalled = SpecProblem(terminal.code, terminal.message)
     failed = next((one for one in ends if one.type == "Failed" and one.status == "True"), None)
     if stalled is None and failed is not None:  # kstatus knows no other way to say that a job has failed
         stalled = SpecProblem(failed.reason, failed.message)
@@ -240,8 +241,17 @@ def _conditions(facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | Non
         make_condition("Planned", problem is None, "Planned" if problem is None else problem.reason),
         applied,
         *ends,
-        make_condition("Reconciling", moving and stalled is None, "Running" if moving else "AsExpected"),
+        _reconciling(facts.health, moving=moving and stalled is None),
         make_condition("Stalled", True, stalled.reason, stalled.message)
         if stalled is not None
         else make_condition("Stalled", False, "AsExpected"),
     ]
+
+
+def _reconciling(health: BatchHealth | None, *, moving: bool) -> StatusCondition:
+    """Whether there is more to come; a job that waits counts, as kstatus has no word for it."""
+    if not moving:
+        return make_condition("Reconciling", False, "AsExpected")
+    if health is not None and health.state is JobState.STUCK and health.causes:
+        return make_condition("Reconciling", True, health.causes[0].code, health.causes[0].message)
+    return make_condition("Reconciling", True, "Running")

@@ -1,19 +1,31 @@
-"""How a service is, from what the watches told; in full, with requests, only while it is not well."""
+"""How a service is: in full, with requests, while it is not well, and when the watches tell of a change.
+
+A service that was well in a full look stays so while what is watched of it stays the same: Serve may say HEALTHY of
+replicas that are gone, and KubeRay Ready, but not without a change of a pod.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.snapshot.serve_states import ServeStates
 from rayllm_ctl.cluster.snapshot.service import collect
 from rayllm_ctl.controller.children import ChildKey
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS
+from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Health, Object, Snapshot, State
+from rayllm_ctl.model.workload import WorkloadKind
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -26,10 +38,16 @@ SETTLED_SECONDS = 30.0
 """After a change of its spec for which a service is looked at in full: KubeRay copies Serve's state every few seconds,
 and until then its status is that of before the change."""
 
+CONFIRM_SECONDS = (60.0, 600.0)
+"""After its start in which a process looks at a service in full that was well before, one after another."""
+
 _TOLD = frozenset({"RayService", "RayCluster", "Pod", "EndpointSlice"})
 """Kinds of which the caches have whole objects."""
 
-_WELL = frozenset({State.READY, State.SUSPENDED, State.DELETING})
+_PASSING = frozenset(
+    {"managedFields", "resourceVersion", "annotations", "lastUpdateTime", "lastProbeTime", "lastHeartbeatTime"}
+)
+"""Fields that change while a service stays as it is."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +65,53 @@ class Observer:
         self._cluster = cluster
         self._full: dict[Key, _FullLook] = {}
 
-    def observe(self, key: Key, workload: Object, parts: Mapping[ChildKey, Object]) -> SeenHealth:
-        """How the service is. Raises UserError if the API server does not answer."""
+    def observe(
+        self, key: Key, workload: Object, parts: Mapping[ChildKey, Object], *, was_ready: bool = False
+    ) -> SeenHealth:
+        """How the service is. was_ready: another process said so of this generation. Raises UserError if the API server
+        does not answer.
+        """
         kind = WORKLOADS[str(workload["kind"])]
+        told = tuple(item for item in parts.values() if item["kind"] in _TOLD)
+        shown, generation = _digest(told), str(workload["metadata"].get("generation"))
         now = datetime.now(UTC)
-        if (now - _written(workload)).total_seconds() > SETTLED_SECONDS:
-            told = tuple(item for item in parts.values() if item["kind"] in _TOLD)
-            quick = kind.diagnose(Snapshot(told, now), key.name, key.namespace)
-            if quick.state in _WELL:
-                self._full.pop(key, None)
-                return SeenHealth(quick, None)
-        known, generation = self._full.get(key), str(workload["metadata"].get("generation"))
-        now_seconds = time.monotonic()
-        if known is None or known.generation != generation or now_seconds - known.taken >= known.pause:
-            snapshot = collect(self._cluster, kind, key.name, key.namespace)
-            health = kind.diagnose(snapshot, key.name, key.namespace)
-            self._full[key] = known = _FullLook(generation, now_seconds, _pause(known, generation, health), health)
-        return SeenHealth(known.health, max(known.taken + known.pause - now_seconds, 0.1))
+        settled = (now - _written(workload)).total_seconds() > SETTLED_SECONDS
+        quick = kind.diagnose(Snapshot(told, now), key.name, key.namespace) if settled else None
+        if quick is not None and quick.state is State.SUSPENDED:
+            self.forget(key)
+            return SeenHealth(quick, None)
+        well = quick is not None and quick.state is State.READY
+        known = self._full.get(key)
+        if known is None and well and was_ready:
+            health = kind.diagnose(Snapshot(told, now, self._asked(kind, told)), key.name, key.namespace)
+            if health.state is State.READY:
+                known = _FullLook(generation, shown, time.monotonic(), _spread(key), _slim(health), by_serve=True)
+                self._full[key] = known
+        if known is None or known.by_serve or not (well and known.confirms(shown)):
+            known = self._looked(key, kind, known, generation, shown, well=well)
+        if well and known.confirms(shown) and not known.by_serve:
+            return SeenHealth(known.health, None)
+        return SeenHealth(known.health, max(known.due(shown, well=well) - time.monotonic(), 0.1))
+
+    def _looked(
+        self, key: Key, kind: WorkloadKind, known: _FullLook | None, generation: str, shown: str, *, well: bool
+    ) -> _FullLook:  # fmt: skip
+        """The last full look, or a new one if it is due."""
+        now = time.monotonic()
+        if known is not None and known.generation == generation and now < known.due(shown, well=well):
+            return known
+        health = kind.diagnose(collect(self._cluster, kind, key.name, key.namespace), key.name, key.namespace)
+        found = _FullLook(generation, shown, now, _pause(known, generation, health), _slim(health))
+        self._full[key] = found
+        return found
+
+    def _asked(self, kind: WorkloadKind, told: Sequence[Object]) -> Mapping[str, Mapping[str, Any]]:
+        """What Serve says of a service."""
+        if kind.is_cluster:
+            return {}
+        clusters = [item for item in told if item["kind"] == RAY_CLUSTER]
+        with Tasks() as tasks:
+            return ServeStates(self._cluster).ask(tasks, clusters, [item for item in told if item["kind"] == "Pod"])
 
     def forget(self, key: Key) -> None:
         """Drop what is known of a service that is gone."""
@@ -72,12 +120,49 @@ class Observer:
 
 @dataclass(frozen=True)
 class _FullLook:
-    """generation: of the workload. taken: time.monotonic. pause: seconds until the next one."""
+    """generation: of the workload. shown: the digest of what the watches had told. taken: time.monotonic. pause:
+    seconds until the next one. by_serve: only Serve was asked.
+    """
 
     generation: str
+    shown: str
     taken: float
     pause: float
     health: Health
+    by_serve: bool = False
+
+    def confirms(self, shown: str) -> bool:
+        """Whether the service was well, and nothing has changed since."""
+        return self.health.state is State.READY and self.shown == shown
+
+    def due(self, shown: str, *, well: bool) -> float:
+        """When the next look is due, in the time of time.monotonic: soon if a change may be for the worse, or the end
+        of trouble. well: as far as the watches tell.
+        """
+        changed = self.shown != shown and (well or self.health.state is State.READY)
+        return self.taken + (FULL_SECONDS[0] if changed else self.pause)
+
+
+def _spread(key: Key) -> float:
+    first, last = CONFIRM_SECONDS
+    return first + zlib.crc32(str(key).encode()) / 2**32 * (last - first)
+
+
+def _slim(health: Health) -> Health:
+    """What is kept of a look at each of many services."""
+    return replace(health, tree=())
+
+
+def _digest(told: Sequence[Object]) -> str:
+    """What the watches told, without what changes all the time."""
+    shown = sorted(json.dumps(_lasting(item), sort_keys=True) for item in told)
+    return hashlib.blake2b("\n".join(shown).encode(), digest_size=16).hexdigest()
+
+
+def _lasting(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _lasting(item) for key, item in value.items() if key not in _PASSING}
+    return [_lasting(item) for item in value] if isinstance(value, list) else value
 
 
 def _pause(before: _FullLook | None, generation: str, health: Health) -> float:

@@ -110,7 +110,9 @@ class ServiceReconciler:
             proposal = self._proposed(key, declared, live, stored)
         elif committed is not None and committed.digest == declared.digest:
             self._proposals.pop(key, None)
-        seen = self._observer.observe(key, live, stored) if live is not None and not foreign else None
+        seen = None
+        if live is not None and not foreign:
+            seen = self._observer.observe(key, live, stored, was_ready=_was_ready(declared))
         health, look_again = (seen.health, seen.again) if seen is not None else (None, None)
         note = ((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, "")
         raised = int(note) if note.isdigit() else 0
@@ -252,6 +254,14 @@ def _committed(stored: Mapping[ChildKey, Object]) -> Committed | None:
         done=notes.get(DONE) == "true",
         children=tuple((kind, name) for kind, _, name in pairs),
         plan=json.loads(notes.get(PLAN) or "null"),
+    )
+
+
+def _was_ready(declared: Declared) -> bool:
+    """Whether the stored status says that this generation serves."""
+    return any(
+        (one.get("type"), one.get("status"), one.get("observedGeneration")) == ("Ready", "True", declared.generation)
+        for one in (declared.item.get("status") or {}).get("conditions") or ()
     )
 
 

@@ -17,6 +17,9 @@ from rayllm_ctl.serveconfig.routes import routes_of
 from rayllm_ctl.workflows.access.chat import endpoint_url
 
 _CONSENT = "NeedsConsent"
+_MOVING = frozenset({State.PROGRESSING, State.DELETING})
+"""States that end by themselves; of a service that serves, workers that are still to go."""
+
 _PHASES = {
     "invalid": "InvalidSpec",
     "planned": "PlanOnly",
@@ -200,8 +203,7 @@ def _reconciling(facts: Facts, decision: Decision, stalled: bool) -> StatusCondi
     if stalled:
         return make_condition("Reconciling", False, "Stalled")
     health = facts.health
-    starting = health is not None and health.state is State.PROGRESSING and not _serves(health)
-    moving = decision.phase in ("applying", "surging") or starting
+    moving = decision.phase in ("applying", "surging") or (health is not None and health.state in _MOVING)
     if not moving:
         return make_condition("Reconciling", False, "AsExpected")
     return make_condition("Reconciling", True, _PHASES[decision.phase] if health is None else _why(health)[0])

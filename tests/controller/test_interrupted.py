@@ -9,6 +9,7 @@ import pytest
 
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import UnreachableError, api_error
+from rayllm_ctl.controller import observe
 from rayllm_ctl.errors import UserError
 from tests.controller.conftest import Controlled
 
@@ -112,6 +113,7 @@ CASES = [("connection", step) for step in STEPS] + [(error, "surge") for error i
 def test_the_end_is_the_same(
     controlled: Controlled, monkeypatch: pytest.MonkeyPatch, error: str, step: str, sent: bool
 ) -> None:
+    monkeypatch.setattr(observe, "FULL_SECONDS", (0.0, 0.0))  # between two rounds no time passes here
     interruption = Interruption(monkeypatch, ERRORS[error])
     empty = controlled.api.saved()
     expected = _scenario(controlled, interruption, step)

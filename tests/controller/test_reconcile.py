@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.controller import observe
 from rayllm_ctl.controller.types import Key
 from tests.controller.conftest import Controlled
 
@@ -35,9 +36,38 @@ def test_a_service_that_is_well_costs_no_request(controlled: Controlled) -> None
     controlled.step()
     controlled.api.requests.clear()
     assert controlled.step() is None
-    controlled.restart()
-    assert controlled.step() is None
     assert controlled.api.requests == []
+
+
+def test_another_process_asks_serve_whether_a_service_is_still_well(controlled: Controlled) -> None:
+    """And looks at it in full later: with a thousand services not at once."""
+    _ready(controlled)
+    controlled.api.requests.clear()
+    controlled.restart()
+    again = controlled.step()
+    first, last = observe.CONFIRM_SECONDS
+    assert again is not None
+    assert first <= again <= last
+    assert [one.path.rpartition(":dashboard/proxy")[2] for one in controlled.api.requests] == [
+        "/api/serve/applications/"
+    ]
+    assert controlled.condition("Ready")[0] == "True"
+
+
+def test_what_serve_alone_knows_is_seen_when_a_pod_changes(
+    controlled: Controlled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KubeRay and Serve say that all is well while the replica of a deleted pod is started again."""
+    _ready(controlled)
+    monkeypatch.setattr(observe, "FULL_SECONDS", (0.0, 60.0))
+    starting = {"replica_id": "r2", "state": "STARTING", "start_time_s": 1}
+    deployment = {"status": "HEALTHY", "target_num_replicas": 1, "replicas": [starting]}
+    apps = {"tiny": {"status": "RUNNING", "deployments": {"LLMServer:tiny": deployment}}}
+    controlled.api.answer("GET", ":dashboard/proxy/api/serve/applications/$", (200, {"applications": apps}))
+    pod = controlled.api.stored("Pod", next(name for name in controlled.api.names("Pod") if name.endswith("worker")))
+    controlled.api.put(**{**pod, "metadata": {**pod["metadata"], "uid": "another"}})
+    controlled.step()
+    assert controlled.condition("Ready")[0] == "False"
 
 
 def _ready(controlled: Controlled, **spec: Any) -> None:

@@ -47,14 +47,17 @@ def service(
     return item("LLMService", conditions, **more)
 
 
-def job(*, ended: str = "", reconciling: str = "False", stalled: str = "False", **more: Any) -> dict[str, Any]:
-    """A BatchJob. ended: the condition that says how it ended."""
+def job(
+    *, ended: str = "", reconciling: str = "False", stalled: str = "False", state: str = "", **more: Any
+) -> dict[str, Any]:
+    """A BatchJob. ended: the condition that says how it ended. state: that of its RayJob."""
     conditions = {
         "Applied": ("True", "Applied"), "Complete": (str(ended == "Complete"), "NotEnded"),
         "Failed": (str(ended == "Failed"), "NotEnded"), "Reconciling": (reconciling, "Running"),
         "Stalled": (stalled, "AsExpected"),
     }  # fmt: skip
-    return item("BatchJob", conditions, **more)
+    found = item("BatchJob", conditions, **more)
+    return {**found, "status": {**found["status"], "state": state}} if state else found
 
 
 def deleted(of: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +102,8 @@ SAMPLES = [
     ("does not fit", service("False", "InvalidSpec", stalled="True"), "Degraded"),
     ("waits for consent, and serves", service("True", "Ready", stalled="True"), "Degraded"),
     ("waits for GPUs", service("False", "InsufficientGPU"), "Degraded"),
-    ("unknown", service("Unknown", "Unknown"), "Progressing"),
+    ("unknown", service("Unknown", "Unknown"), "Unknown"),
+    ("suspended by another client", service("False", "Suspended"), "Suspended"),
     ("suspended", service("False", "Suspended", suspend=True), "Suspended"),
     ("suspended and invalid", service("False", "InvalidSpec", stalled="True", suspend=True), "Degraded"),
     ("planned", service("False", "PlanOnly", planOnly=True), "Suspended"),
@@ -110,7 +114,9 @@ SAMPLES = [
     ("deleted", deleted(service("True", "Ready")), "Progressing"),
     ("job runs", job(reconciling="True"), "Progressing"),
     ("job is complete", job(ended="Complete"), "Healthy"),
-    ("job has failed", job(ended="Failed"), "Degraded"),
+    ("job has failed", job(ended="Failed", stalled="True"), "Degraded"),
+    ("job waits", job(reconciling="True", state="Stuck"), "Degraded"),
+    ("job is suspended", job(reconciling="True", state="Suspended"), "Suspended"),
     ("job is stalled", job(stalled="True"), "Degraded"),
     ("job is planned", job(planOnly=True), "Suspended"),
     ("job changed", job(ended="Complete", generation=3), "Progressing"),
@@ -122,13 +128,14 @@ OF_KSTATUS = {
     "new": "Current", "job is new": "Current",
     # What is suspended or only planned is not ready, whatever was asked for.
     "suspended": "InProgress", "planned": "InProgress",
-    # Neither Ready nor Stalled says that a job has failed or goes on.
-    "job has failed": "Current",
     # Ready=False is on its way for kstatus, which has a time limit instead.
     "waits for GPUs": "InProgress",
     "deleted": "Terminating",
 }  # fmt: skip
 """Where the rules of kstatus alone say something else than the expressions for Flux."""
+
+
+OPEN = ("waits for GPUs", "unknown", "suspended by another client", "job waits", "job is suspended")
 
 
 @pytest.mark.parametrize(("of", "state"), [pytest.param(of, state, id=name) for name, of, state in SAMPLES])
@@ -138,8 +145,8 @@ def test_argo_cd(of: dict[str, Any], state: str) -> None:
 
 @pytest.mark.parametrize(("name", "of", "state"), SAMPLES, ids=[name for name, _, _ in SAMPLES])
 def test_flux_and_kstatus(name: str, of: dict[str, Any], state: str) -> None:
-    """Flux has no word for a service that is not ready while nothing is on its way: its time limit ends the wait."""
-    wanted = "InProgress" if name == "waits for GPUs" else FLUX[state]
+    """Flux has no word for what is not well and may still pass: its time limit ends the wait."""
+    wanted = "InProgress" if name in OPEN else FLUX[state]
     assert flux(of) == wanted
     assert kstatus(of) == OF_KSTATUS.get(name, wanted)
 

@@ -45,4 +45,14 @@ end
 if spec.planOnly then
   return result("Suspended", "is only planned")
 end
-return result("Progressing", text(condition("Reconciling"), "the job has not ended"))
+local reconciling = condition("Reconciling")
+if status.state == "Stuck" then
+  return result("Degraded", text(reconciling, "the job waits"))
+end
+if status.state == "Suspended" then
+  return result("Suspended", "is suspended")
+end
+if status.state == "Unknown" then
+  return result("Unknown", "the state of the job is unknown")
+end
+return result("Progressing", text(reconciling, "the job has not ended"))

@@ -51,6 +51,9 @@ if ready.status == "True" then
 end
 -- It is not ready and nothing is on its way, such as a service that waits for GPUs.
 if ready.status == "False" then
+  if ready.reason == "Suspended" then
+    return result("Suspended", "is suspended, though its spec does not ask for that")
+  end
   return result("Degraded", text(ready, "is not ready"))
 end
-return result("Progressing", text(ready, "its state is unknown"))
+return result("Unknown", text(ready, "its state is unknown"))
