@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from rayllm_ctl.cli.values import Duration
-from rayllm_ctl.model.observed.changes import WAYS
+from rayllm_ctl.model.spec.ray_options import WAYS
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -14,10 +14,10 @@ from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.snapshot.job import JobCollector
 from rayllm_ctl.controller.caches import Caches
-from rayllm_ctl.controller.children import ChildKey, child_key, to_apply
 from rayllm_ctl.controller.conditions import StatusCondition, as_conditions, make_condition
-from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
-from rayllm_ctl.controller.propose import rejection, with_hints
+from rayllm_ctl.controller.decide import ChildKey, child_key, to_apply
+from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
+from rayllm_ctl.controller.propose import rejection
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import UserError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.api.watch import Change, Subscription, Watch
-from rayllm_ctl.controller.children import ChildKey
+from rayllm_ctl.controller.decide import ChildKey
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.api_kinds import APPLIED

@@ -7,19 +7,25 @@ of another version renders nothing again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from rayllm_ctl.controller.children import ChildKey, child_key, surplus, to_apply
 from rayllm_ctl.controller.declared import Declared, SpecProblem
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.kuberay import is_suspended
+from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.kube.owned import is_owned_by
 from rayllm_ctl.model.observed.health import Health, Object, State
 
-ApplyWay = Literal["", "surge"]
-"""How a revision is applied: as it is, or with one more replica of each model first."""
+ChildKey = tuple[str, str]
+"""Kind and name of a child, which is in the namespace of its owner."""
+
+ApplyWay = Literal["", "surge", "new-cluster"]
+"""How a revision is applied: as it is, with one more replica of each model first, or with what has KubeRay start a
+second RayCluster."""
+
+APPLY_WAYS: tuple[ApplyWay, ...] = get_args(ApplyWay)
 
 LATER_SECONDS = 60.0
 """After which a change that waits for consent, capacity or a fact is looked at again."""
@@ -88,15 +94,16 @@ Phase = Literal["invalid", "planned", "foreign", "consent", "applying", "surging
 @dataclass(frozen=True)
 class Decision:
     """phase: where the service stands. commit: write `proposal` as the next revision. apply: children to apply, of the
-    revision then. raised: the workload is applied with one more replica of each model. lower: the surge is over, which
-    is written first. delete: objects. finish: the revision is done. again: seconds until the next look; None: at the
-    next change.
+    revision then. raised: the workload is applied with one more replica of each model. restart: a second RayCluster is
+    started first. lower: the surge is over, which is written first. delete: objects. finish: the revision is done.
+    again: seconds until the next look; None: at the next change.
     """
 
     phase: Phase
     commit: bool = False
     apply: tuple[ChildKey, ...] = ()
     raised: bool = False
+    restart: bool = False
     lower: bool = False
     delete: tuple[Object, ...] = ()
     finish: bool = False
@@ -145,13 +152,14 @@ def _applied(
         if facts.health is None or facts.health.state is not State.READY:
             return Decision("surging", again=STARTING_SECONDS)
         return Decision("applying", apply=children, lower=True, finish=True, again=STARTING_SECONDS)
+    restart = way == "new-cluster" and not done and facts.workload is not None
     if commit:
-        return Decision("applying", commit=True, apply=children, finish=True, again=STARTING_SECONDS)
+        return Decision("applying", commit=True, apply=children, restart=restart, finish=True, again=STARTING_SECONDS)
     mine = {key: item for key, item in facts.stored.items() if is_owned_by(item, facts.declared.item)}
     missing = _outdated(facts, children) if done else children
     gone = tuple(surplus(children, mine, kept))
     phase: Phase = "applying" if missing else "applied"
-    return Decision(phase, apply=missing, delete=gone, finish=not done, again=facts.look_again)
+    return Decision(phase, apply=missing, restart=restart, delete=gone, finish=not done, again=facts.look_again)
 
 
 def _outdated(facts: Facts, children: tuple[ChildKey, ...]) -> tuple[ChildKey, ...]:
@@ -171,3 +179,41 @@ def _suspends_otherwise(declared: Declared, workload: Object) -> bool:
         one.get("type") == "Applied" and one.get("status") == "True" for one in status.get("conditions") or ()
     )
     return declared.suspended or not applied or status.get("observedGeneration") != declared.generation
+
+
+def child_key(item: Object) -> ChildKey:
+    """Kind and name of an object."""
+    return str(item["kind"]), str(item["metadata"]["name"])
+
+
+def to_apply(
+    wanted: Iterable[ChildKey], stored: Mapping[ChildKey, Object], seen: Mapping[str, str]
+) -> tuple[ChildKey, ...]:
+    """The children that are missing, or that another client has changed since the controller applied them.
+
+    Controllers that write the status of an object do not count, nor its scale. seen: by uid, the last change of another
+    client over which the child has been applied: that client may have written what nobody else wants.
+    """
+    return tuple(key for key in wanted if key not in stored or _changed_since(stored[key], seen))
+
+
+def last_change_of_others(item: Object) -> str:
+    """When another client than the controller wrote the object last, but for its status; empty if none did."""
+    return max((str(one.get("time", "")) for one in _records(item) if one.get("manager") != CONTROLLER), default="")
+
+
+def surplus(wanted: Iterable[ChildKey], stored: Mapping[ChildKey, Object], kept: Sequence[str]) -> list[Object]:
+    """The children that are no longer wanted. kept: kinds that stay until their owner is gone."""
+    names = frozenset(wanted)
+    return [item for key, item in sorted(stored.items()) if key not in names and key[0] not in kept]
+
+
+def _changed_since(item: Object, seen: Mapping[str, str]) -> bool:
+    applied = [str(one.get("time", "")) for one in _records(item) if one.get("manager") == CONTROLLER]
+    if not applied:
+        return True
+    return last_change_of_others(item) > max(*applied, seen.get(str(item["metadata"]["uid"]), ""))
+
+
+def _records(item: Object) -> list[Mapping[str, Any]]:
+    return [one for one in item["metadata"].get("managedFields") or () if not one.get("subresource")]

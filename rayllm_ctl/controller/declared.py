@@ -7,9 +7,15 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.labels import ACCEPTED
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.batch import BatchJob
+from rayllm_ctl.model.spec.ray_options import Way
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.specfile.load import load_stored
-from rayllm_ctl.workflows.rollout.llmservice.spec import require_no_files, spec_digest
+from rayllm_ctl.workflows.rollout.llmservice.spec import require_controllable, spec_digest
+
+
+def with_hints(error: UserError) -> str:
+    """An error with its hints."""
+    return "\n".join([error.message, *(f"→ {hint}" for hint in error.hints)])
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,11 @@ class Declared:
         return self.item["spec"].get("suspend") is True
 
     @property
+    def rollout(self) -> Way:
+        """How the user wants a change to reach running pods."""
+        return self.service.rollout if self.service is not None else "auto"
+
+    @property
     def plan_only(self) -> bool:
         return self.item["spec"].get("planOnly") is True
 
@@ -83,7 +94,7 @@ def declare(item: Object) -> Declared:
     try:
         wanted = load_stored(item)
         if isinstance(wanted, LLMService):
-            require_no_files(wanted)
+            require_controllable(wanted)
     except UserError as error:
-        return Declared(item, digest, None, SpecProblem("InvalidSpec", error.message))
+        return Declared(item, digest, None, SpecProblem("InvalidSpec", with_hints(error)))
     return Declared(item, digest, wanted)

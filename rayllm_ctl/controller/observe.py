@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.snapshot.serve_states import ServeStates
 from rayllm_ctl.cluster.snapshot.service import collect
-from rayllm_ctl.controller.children import ChildKey
+from rayllm_ctl.controller.decide import ChildKey
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ApiError
 from rayllm_ctl.cluster.api.permissions import Permissions
-from rayllm_ctl.cluster.apply.inventory import Inventory
-from rayllm_ctl.controller.decide import ApplyWay, Proposal
-from rayllm_ctl.controller.declared import Declared, SpecProblem
+from rayllm_ctl.controller.decide import Proposal
+from rayllm_ctl.controller.declared import Declared, SpecProblem, with_hints
+from rayllm_ctl.controller.rollout import ImpossibleRolloutError, choose_rollout
 from rayllm_ctl.errors import ClusterError, ConflictError, FieldConflictError, RiskyPlanError, UserError
 from rayllm_ctl.kinds import workload
-from rayllm_ctl.model.kube.kuberay import answers
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
-from rayllm_ctl.model.kube.labels import CONTROLLER
-from rayllm_ctl.model.kube.owned import owned
 from rayllm_ctl.model.kube.revisions import Revision
-from rayllm_ctl.model.observed.changes import Diff
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -26,12 +22,9 @@ from rayllm_ctl.workflows.plan.figures import VERDICT_WORDS, plan_figures
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.service import rendering_of
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
-from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live, planned_start_seconds
-from rayllm_ctl.workflows.rollout.manifests import suspend_or_resume
-from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, stops
 from rayllm_ctl.workflows.rollout.prerequisites import fit
 from rayllm_ctl.workflows.rollout.shipped_code import restored
-from rayllm_ctl.workflows.rollout.upgrade.surge import place, raised
+from rayllm_ctl.workflows.rollout.upgrade.surge import raised
 from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
 
 if TYPE_CHECKING:
@@ -87,14 +80,14 @@ def _compared(
     if ref.item is None:
         return Proposal(declared.digest, manifests, figures)
     try:
-        diff = _diff(ref, declared, made, mine)
+        found = choose_rollout(ref, declared, made, mine)
     except FieldConflictError:
         if not declared.accepted:
             raise
         return Proposal(declared.digest, manifests, figures)
-    way, risks = _risks(ref, diff, manifests)
-    notes = tuple(one.message for one in meaning(diff))
-    return Proposal(declared.digest, manifests, figures, risks=risks, notes=notes, way=way)
+    except ImpossibleRolloutError as error:
+        return _failed(declared, SpecProblem("RolloutImpossible", with_hints(error)), figures)
+    return Proposal(declared.digest, manifests, figures, risks=found.risks, notes=found.notes, way=found.way)
 
 
 def with_another_replica(cluster: Cluster, live: Object, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -103,11 +96,6 @@ def with_another_replica(cluster: Cluster, live: Object, manifests: Sequence[Map
     name, namespace = str(manifest["metadata"]["name"]), str(live["metadata"]["namespace"])
     ref = ServiceRef(cluster, kind, name, namespace, dict(live), Permissions(cluster, namespace))
     return raised(ref, manifests)[0]
-
-
-def with_hints(error: UserError) -> str:
-    """An error with its hints."""
-    return "\n".join([error.message, *(f"→ {hint}" for hint in error.hints)])
 
 
 _REJECTED = frozenset({400, 403, 422})
@@ -150,33 +138,3 @@ def _fitted(ref: ServiceRef, made: Rendering) -> Rendering:
             next(steps)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-
-
-def _diff(ref: ServiceRef, declared: Declared, made: Rendering, mine: Iterable[Object]) -> Diff:
-    target = [owned(item, declared.item) for item in made.manifests]
-    target = suspend_or_resume(target, ref.item, suspended=declared.suspended)
-    applied = Inventory([dict(item) for item in mine], ())
-    found = diff_live(ref, target, applied, DiffOptions(field_manager=CONTROLLER), planned_start_seconds(made))
-    return as_deployed(found)
-
-
-def _risks(ref: ServiceRef, diff: Diff, manifests: Sequence[Mapping[str, Any]]) -> tuple[ApplyWay, tuple[str, ...]]:
-    """How the change is applied, and what it costs that the user has to accept.
-
-    As `deploy --upgrade auto` does it, but that nothing is taken away to make capacity: that waits for consent.
-    """
-    own = next((item for item in diff.objects if item.kind == ref.kind.name and item.action == "configured"), None)
-    if own is None:
-        return "", ()
-    lacking = tuple(one.message for one in own.explanation.consequences if one.capacity is False)
-    lost = [one for one in own.explanation.consequences if stops(one)]
-    if not lost or not answers(ref.live):
-        return "", lacking
-    if all(one.effect == "restart" for one in lost):
-        try:
-            first, pods = raised(ref, manifests)
-        except UserError:
-            return "", (*lacking, *(one.message for one in lost))
-        if place(ref.cluster, first, pods).ok:
-            return "surge", lacking
-    return "", (*lacking, *(one.message for one in lost))

@@ -14,11 +14,21 @@ from rayllm_ctl.cluster.apply.revisions import add_revision, annotate_revision
 from rayllm_ctl.cluster.apply.revisions import revisions as list_revisions
 from rayllm_ctl.cluster.apply.serve_service import propagate_service
 from rayllm_ctl.controller.caches import REVISION_KIND, Caches
-from rayllm_ctl.controller.children import ChildKey, child_key, last_change_of_others
-from rayllm_ctl.controller.decide import STARTING_SECONDS, Committed, Decision, Facts, Proposal, next_step
-from rayllm_ctl.controller.declared import Declared, SpecProblem, declare
+from rayllm_ctl.controller.decide import (
+    APPLY_WAYS,
+    STARTING_SECONDS,
+    ChildKey,
+    Committed,
+    Decision,
+    Facts,
+    Proposal,
+    child_key,
+    last_change_of_others,
+    next_step,
+)
+from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
 from rayllm_ctl.controller.observe import Observer
-from rayllm_ctl.controller.propose import propose, with_another_replica, with_hints
+from rayllm_ctl.controller.propose import propose, with_another_replica
 from rayllm_ctl.controller.status import make_status
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.controller.write_status import now, write_status
@@ -26,14 +36,16 @@ from rayllm_ctl.errors import ConflictError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
-from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, PLAN, RAISED, SPEC_DIGEST, WAY
+from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, PLAN, RAISED, RESTARTER, SPEC_DIGEST, WAY
 from rayllm_ctl.model.kube.owned import is_owned_by, owned, owner_reference
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.model.spec.ray_options import Way
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.llmservice.spec import revision_annotations
 from rayllm_ctl.workflows.rollout.manifests import KEPT, suspend_or_resume
+from rayllm_ctl.workflows.rollout.restart_annotation import restart_of
 from rayllm_ctl.workflows.rollout.secrets import make_password
 from rayllm_ctl.workflows.rollout.shipped_code import restored
 
@@ -53,7 +65,7 @@ class _Proposed:
 
     proposal: Proposal
     rendering: Rendering | None
-    basis: tuple[str, str, bool]
+    basis: tuple[str, str, bool, Way]
     made_at: float
 
 
@@ -121,7 +133,8 @@ class ServiceReconciler:
     def _proposed(
         self, key: Key, declared: Declared, live: Object | None, stored: Mapping[ChildKey, Object]
     ) -> Proposal:
-        basis = (declared.digest, str(live["metadata"].get("generation")) if live else "", declared.accepted)
+        generation = str(live["metadata"].get("generation")) if live else ""
+        basis = (declared.digest, generation, declared.accepted, declared.rollout)
         known = self._proposals.get(key)
         if known is not None and known.basis == basis and time.monotonic() - known.made_at < PROPOSAL_SECONDS:
             return known.proposal
@@ -195,6 +208,10 @@ class ServiceReconciler:
         children = [owned(item, declared.item) for item in wanted]
         children = suspend_or_resume(children, facts.workload, suspended=declared.suspended)
         _require_present(self._cluster, declared)
+        if decision.restart and facts.workload is not None:
+            # A field of its own, which the next apply leaves as it is.
+            part = restart_of(facts.workload, f"{declared.name}-{number}")
+            _exhaust(apply(self._cluster, [part], field_manager=RESTARTER))
         for event, item in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=declared.accepted):
             self._seen[str(item["metadata"]["uid"])] = last_change_of_others(item)
             if event.kind in WORKLOADS and event.action == "configured":
@@ -250,7 +267,7 @@ def _committed(stored: Mapping[ChildKey, Object]) -> Committed | None:
     return Committed(
         number=_number(newest),
         digest=str(notes.get(SPEC_DIGEST, "")),
-        way="surge" if notes.get(WAY) == "surge" else "",
+        way=next((way for way in APPLY_WAYS if way == notes.get(WAY)), ""),
         done=notes.get(DONE) == "true",
         children=tuple((kind, name) for kind, _, name in pairs),
         plan=json.loads(notes.get(PLAN) or "null"),

@@ -33,7 +33,8 @@ _ODD: tuple[Any, ...] = (
 _KEYS = (
     "model", "models", "accelerator", "parallelism", "tensor", "pipeline", "replicas", "min", "max", "count", "engine",
     "args", "maxModelLen", "maxNumSeqs", "gateway", "apiKeys", "load", "storage", "scheduling", "security", "patches",
-    "suspend", "planOnly", "renderVersion", "mode", "name", "id", "path", "gpu", "kind", "resources", "applications",
+    "suspend", "planOnly", "renderVersion", "rollout", "mode", "name", "id", "path", "gpu", "kind", "resources",
+    "applications",
 )  # fmt: skip
 
 REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")

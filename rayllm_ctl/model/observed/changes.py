@@ -43,20 +43,6 @@ Action = Literal["created", "configured", "unchanged", "deleted"]
 """The result for an object."""
 
 
-Way = Literal["auto", "in-place", "surge", "shrink", "new-cluster"]
-"""How to roll out a change:
-
-auto         as KubeRay and Serve do it; surge to avoid an outage if the nodes have capacity; shrink if they do not have
-             capacity for a second RayCluster
-in-place     without a second RayCluster
-surge        with one extra replica of each model while its replicas are replaced
-shrink       with a second RayCluster, and fewer replicas until it has taken over
-new-cluster  with a second RayCluster next to all of the first, even if replicas could be replaced on the same one
-"""
-
-WAYS: tuple[Way, ...] = get_args(Way)
-
-
 @dataclass(frozen=True)
 class FieldChange:
     """One field that changes. `field`: its name as users know it; `where`: the parts of the object that have it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.quantities import parse_quantity
@@ -15,6 +15,23 @@ UpgradeStrategy = Literal["NewCluster", "NewClusterWithIncrementalUpgrade", "Non
 
 INCREMENTAL: UpgradeStrategy = "NewClusterWithIncrementalUpgrade"
 """The strategy for which KubeRay moves traffic through a Gateway."""
+
+
+Way = Literal["auto", "in-place", "surge", "shrink", "new-cluster"]
+"""How to roll out a change:
+
+auto         as KubeRay and Serve do it; surge to avoid an outage if the nodes have capacity; shrink if they do not have
+             capacity for a second RayCluster
+in-place     without a second RayCluster
+surge        with one extra replica of each model while its replicas are replaced
+shrink       with a second RayCluster, and fewer replicas until it has taken over
+new-cluster  with a second RayCluster next to all of the first, even if replicas could be replaced on the same one
+"""
+
+WAYS: tuple[Way, ...] = get_args(Way)
+
+NO_SHRINK = "the controller takes no replicas away; a second RayCluster that does not fit needs consent or new-cluster"
+"""Why an LLMService in the cluster cannot ask for what the command line does in the foreground."""
 
 
 @dataclass(frozen=True)

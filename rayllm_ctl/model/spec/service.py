@@ -18,7 +18,7 @@ from rayllm_ctl.model.spec.operations import Availability, Monitoring
 from rayllm_ctl.model.spec.own_applications import OwnApplication
 from rayllm_ctl.model.spec.patches import Patch
 from rayllm_ctl.model.spec.pod_options import Pods
-from rayllm_ctl.model.spec.ray_options import RayOptions, Upgrade
+from rayllm_ctl.model.spec.ray_options import RayOptions, Upgrade, Way
 from rayllm_ctl.model.spec.security import Security
 from rayllm_ctl.model.spec.serve_options import Serve
 from rayllm_ctl.model.spec.transformers import EngineKind, TransformersOptions
@@ -293,6 +293,12 @@ class LLMService:
     monitoring: Monitoring = Monitoring()
     ray: RayOptions = RayOptions()
     upgrade: Upgrade = Upgrade()
+    rollout: Annotated[
+        Way,
+        "How a change reaches running pods, as --upgrade of `deploy`. in-place: without a second RayCluster; surge: in "
+        "place with one extra replica; new-cluster: with a second RayCluster; shrink: likewise, with fewer replicas in "
+        "the meantime, which the controller does not do; auto: by change and capacity.",
+    ] = "auto"
     patches: Annotated[tuple[Patch, ...], "Changes of the rendered objects, applied last."] = ()
     suspend: Annotated[bool, "Have the controller delete the pods, and keep all else. `deploy` rejects it."] = False
     plan_only: Annotated[

@@ -15,7 +15,7 @@ from rayllm_ctl.model.spec.gateway import (
     REDIS_PASSWORD,
     SERVING_PATH,
 )
-from rayllm_ctl.model.spec.ray_options import INCREMENTAL
+from rayllm_ctl.model.spec.ray_options import INCREMENTAL, NO_SHRINK
 from rayllm_ctl.model.spec.service import Engine, LLMService, Load, ModelEngine, ModelEntry, Parallelism, Replicas
 from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.specfile.crd.model import (
@@ -41,6 +41,7 @@ NAME_RULE = CelRule(
 """Of the root of the object; KubeRay appends to the name."""
 
 _SERVER = f"{value('mode', repr('rayservice'))} == 'raycluster'"
+_ROLLOUT = value("rollout", "'auto'")
 _INCREMENTAL = f"{value('upgrade.strategy', repr('NewCluster'))} == '{INCREMENTAL}'"
 _RESTRICTED = f"{value('security.network', repr('open'))} == 'restricted'"
 _MODELS = some("models")
@@ -142,6 +143,21 @@ def _mode() -> Iterator[CelRule]:
         yield CelRule(unless(_SERVER, field), why, f".{field.removesuffix('[]')}")
     yield CelRule(f"!({_SERVER}) || !({ON_TRANSFORMERS})", "transformers requires mode rayservice", ".engine.kind")
     yield CelRule(f"!({_SERVER}) || !({_INCREMENTAL})", "requires mode rayservice", ".upgrade.strategy")
+    yield CelRule(
+        f"!({_SERVER}) || {_ROLLOUT} in ['auto', 'in-place']",
+        "requires mode rayservice: KubeRay replaces the pods of a RayCluster all at once",
+        ".rollout",
+    )
+    yield CelRule(
+        f"{_ROLLOUT} != 'shrink'",
+        f"shrink: {NO_SHRINK}",
+        ".rollout",
+    )
+    yield CelRule(
+        f"{_ROLLOUT} != 'new-cluster' || {value('upgrade.strategy', repr('NewCluster'))} != 'None'",
+        "new-cluster cannot be combined with upgrade.strategy: None, with which KubeRay starts no second RayCluster",
+        ".rollout",
+    )
     yield CelRule(
         f"!({_SERVER}) || !({some('scheduling.rayResources')})",
         f"{_ON_SERVER}: vLLM asks Ray for GPUs only",

@@ -23,8 +23,9 @@ from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import RESTARTER
 from rayllm_ctl.model.kube.owned import DECLARING, declared_by
 from rayllm_ctl.model.kube.revisions import Revision
-from rayllm_ctl.model.observed.changes import Diff, Way
+from rayllm_ctl.model.observed.changes import Diff
 from rayllm_ctl.model.plan.deployment import Deployment
+from rayllm_ctl.model.spec.ray_options import Way
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.workflows.observe.wait import START_SECONDS
@@ -138,6 +139,8 @@ def _roll_out(
     stop: Stop | None,
 ) -> Iterator[Event]:  # fmt: skip
     namespace = one.namespace or cluster.namespace
+    if isinstance(source, LLMService) and source.rollout != "auto" and options.upgrade is not None:
+        options = replace(options, upgrade=source.rollout)
     rights = _rights(one, namespace, options)
     require_other_kinds(cluster, one.manifests)
     service = yield from read_for_apply(cluster, one, namespace, rights, options.service)
@@ -178,7 +181,6 @@ def _change_declaration(
     declaration = read_declaration(service.cluster, service.kind, service.live)
     render = options.render
     flags = {
-        f"--upgrade {options.upgrade}": options.upgrade not in (None, "auto"),
         "--force-conflicts": options.force_conflicts,
         "--accept-risk": render.accept_risk,
         "--template-dir": render.template_dir is not None,

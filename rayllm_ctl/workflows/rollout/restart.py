@@ -17,7 +17,8 @@ from rayllm_ctl.model.kube.labels import RESTARTER
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.kube.revisions import Revision
 from rayllm_ctl.model.kube.scaling import group_bounds
-from rayllm_ctl.model.observed.changes import Diff, Way
+from rayllm_ctl.model.observed.changes import Diff
+from rayllm_ctl.model.spec.ray_options import Way
 from rayllm_ctl.workflows.observe.wait import wait_ready
 from rayllm_ctl.workflows.rollout.applied_state import known_revisions, start_seconds
 from rayllm_ctl.workflows.rollout.apply import apply_step

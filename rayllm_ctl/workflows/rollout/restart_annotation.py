@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,10 +17,16 @@ def with_restart(service: ServiceRef) -> dict[str, Any]:
     It has its own field manager: otherwise the next deploy would remove it, which changes the hash again.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    template = {"metadata": {"annotations": {RESTARTED: now}}}
+    return restart_of(service.live, now)
+
+
+def restart_of(live: Mapping[str, Any], value: str) -> dict[str, Any]:
+    """As with_restart. value: of the annotation; the same one restarts nothing again."""
+    kind, metadata = str(live["kind"]), live["metadata"]
+    template = {"metadata": {"annotations": {RESTARTED: value}}}
     return {
-        "apiVersion": service.live["apiVersion"],
-        "kind": service.kind.name,
-        "metadata": {"name": service.name, "namespace": service.namespace},
-        **with_cluster_fields(service.kind.name, {"headGroupSpec": {"template": template}}),
+        "apiVersion": live["apiVersion"],
+        "kind": kind,
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        **with_cluster_fields(kind, {"headGroupSpec": {"template": template}}),
     }

@@ -108,7 +108,6 @@ def test_what_is_accepted_is_not_the_change_of_another_client(
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (("--upgrade", "in-place"), "--upgrade in-place"),
         (("--force-conflicts",), "--force-conflicts"),
         (("--accept-risk",), "--accept-risk"),
         (("--rollback-on-failure",), "--rollback-on-failure"),
@@ -121,6 +120,30 @@ def test_what_the_controller_does_not_take_is_rejected(
     result = deployed(run, tmp_path, *flags)
     assert result.code == 2, str(result)
     assert f"its controller does not take {named}" in result.err
+    assert bodies(api, "/llmservices/tiny") == []
+
+
+def test_upgrade_is_the_rollout_of_the_llmservice(run: Run, declared: Declared, tmp_path: Path) -> None:
+    result = deployed(run, tmp_path, "--upgrade", "in-place", replicas={"max": 2})
+    assert result.code == 0, str(result)
+    assert declared.spec()["rollout"] == "in-place"
+    assert deployed(run, tmp_path, replicas={"max": 3}).code == 0
+    assert "rollout" not in declared.spec()
+    result = run("rollback", "tiny", "-n", "llm", "--upgrade", "surge")
+    assert result.code == 0, str(result)
+    assert (declared.spec()["replicas"], declared.spec()["rollout"]) == ({"max": 2}, "surge")
+
+
+@pytest.mark.parametrize("command", ["deploy", "rollback"])
+@pytest.mark.usefixtures("declared")
+def test_the_controller_does_not_shrink(run: Run, api: FakeAPI, tmp_path: Path, command: str) -> None:
+    assert deployed(run, tmp_path, replicas={"max": 2}).code == 0
+    api.requests.clear()
+    flags = ("--upgrade", "shrink")
+    result = deployed(run, tmp_path, *flags) if command == "deploy" else run("rollback", "tiny", "-n", "llm", *flags)
+    assert result.code == 1, str(result)
+    assert "spec.rollout: shrink: the controller takes no replicas away" in result.err
+    assert "spec.rollout: auto, or new-cluster" in result.err
     assert bodies(api, "/llmservices/tiny") == []
 
 

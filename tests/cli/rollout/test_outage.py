@@ -99,6 +99,18 @@ def test_a_surge_is_made_only_as_asked_for(run: Run, api: FakeAPI) -> None:
 
 
 @pytest.mark.usefixtures("service")
+def test_the_file_says_how_unless_a_flag_does(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "tiny.yaml"
+    header = "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: tiny}\n"
+    file.write_text(f"{header}spec: {{rollout: in-place, model: {{id: m}}}}\n")
+    in_place = run(*TINY, *RESTART, "-f", str(file))
+    assert (in_place.code, "would be unavailable during this change" in in_place.err) == (1, True), str(in_place)
+    by_flag = run(*TINY, *RESTART, "-f", str(file), "--upgrade", "auto")
+    assert by_flag.code == 0, str(by_flag)
+    assert "surge: tiny: 2 replicas" in by_flag.err
+
+
+@pytest.mark.usefixtures("service")
 def test_a_change_of_nothing_that_restarts_needs_no_surge(run: Run, api: FakeAPI) -> None:
     result = run(*TINY, "--max-replicas", "3", "--upgrade", "surge", "--no-wait")
     assert result.code == 0, str(result)

@@ -12,8 +12,8 @@ from rayllm_ctl.cli.options import RESULT_FORMATS, output_option, template_optio
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.cli.wait_flags import force_option, upgrade_options
-from rayllm_ctl.model.observed.changes import Way
 from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.model.spec.ray_options import Way
 
 
 @click.command(cls=Command, short_help="Apply the services of spec files.")

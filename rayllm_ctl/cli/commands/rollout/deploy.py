@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import (
@@ -21,8 +23,8 @@ from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.cli.wait_flags import force_option, manifests_dry_run_option, upgrade_options
-from rayllm_ctl.model.observed.changes import Way
 from rayllm_ctl.model.spec.fact_sources import FactSources
+from rayllm_ctl.model.spec.ray_options import Way
 
 
 @click.command(cls=Command, short_help="Plan, render, apply and wait until the model answers.")
@@ -81,6 +83,7 @@ def command(
     from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
+    from rayllm_ctl.model.spec.service import LLMService
     from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
     from rayllm_ctl.workflows.rollout.fallback import deploy_or_roll_back
@@ -98,6 +101,8 @@ def command(
     service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve_service(
         file, overrides, kube.namespace, FLAGS
     )
+    if isinstance(service, LLMService) and ctx.get_parameter_source("upgrade") is not ParameterSource.DEFAULT:
+        service = replace(service, rollout=upgrade)
     render = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir, kuberay=kuberay or DEFAULT)
     options = DeployOptions(
         dry_run=dry_run,

@@ -8,7 +8,7 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import RESULT_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import wait_options
-from rayllm_ctl.model.observed.changes import Way
+from rayllm_ctl.model.spec.ray_options import Way
 
 
 @click.command(cls=Command, short_help="Restart the pods of a service step by step.")

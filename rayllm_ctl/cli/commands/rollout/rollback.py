@@ -10,7 +10,7 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import RESULT_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import dry_run_option, force_option, upgrade_options, wait_options
-from rayllm_ctl.model.observed.changes import Way
+from rayllm_ctl.model.spec.ray_options import Way
 
 
 @click.command(cls=Command, short_help="Apply an earlier revision of a service again.")
@@ -54,7 +54,7 @@ def command(
     from rayllm_ctl.cli.session import connect, print_meaning, show
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
     from rayllm_ctl.workflows.rollout.history import DeclaredRollback, prepare_rollback
-    from rayllm_ctl.workflows.rollout.llmservice.change import change_declared, reject_flags, require_spec
+    from rayllm_ctl.workflows.rollout.llmservice.change import change_declared, require_spec, with_rollout
 
     cluster = connect(kube)
     with conflicts_can_be_forced():
@@ -63,8 +63,8 @@ def command(
         )  # fmt: skip
     click.echo(f"revision {found.revision.number} of {name}: {found.revision.change}", err=True)
     if isinstance(found, DeclaredRollback):
-        reject_flags(found.change.declaration, {f"--upgrade {upgrade}": upgrade != "auto"})
-        change = found.change.written(dry_run=dry_run == "server", force=force_conflicts, accept=accept_outage)
+        change = with_rollout(found.change, upgrade)
+        change = change.written(dry_run=dry_run == "server", force=force_conflicts, accept=accept_outage)
         with conflicts_can_be_forced():
             require_spec(change)
         with show(ctx, output) as display:

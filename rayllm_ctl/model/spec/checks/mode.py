@@ -24,6 +24,12 @@ def mode_problems(service: LLMService) -> Iterator[Problem]:
     if service.mode == "raycluster":
         yield from _fixed(service.replicas)
         yield from _upgrade(service.upgrade)
+        if service.rollout not in ("auto", "in-place"):
+            yield Problem(
+                ("spec", "rollout"),
+                f"{service.rollout} requires mode rayservice: KubeRay replaces the pods of a RayCluster all at once",
+                "auto, or in-place",
+            )
         if service.ray.idle_timeout is not None:
             yield Problem(("spec", "ray", "idleTimeout"), f"does not apply to mode raycluster, {_NO_AUTOSCALER}")
         if service.worker_groups:

@@ -26,6 +26,12 @@ def ray_problems(service: LLMService) -> Iterator[Problem]:
                         f"{variable.name} is also set by spec.ray.logging",
                     )
     yield from _upgrade(service.upgrade)
+    if service.upgrade.strategy == "None" and service.rollout in ("new-cluster", "shrink"):
+        yield Problem(
+            ("spec", "rollout"),
+            f"{service.rollout} cannot be combined with spec.upgrade.strategy: None, with which KubeRay starts no "
+            "second RayCluster",
+        )
     if service.upgrade.strategy == INCREMENTAL and service.serve.proxy_location == "HeadOnly":
         yield Problem(
             ("spec", "serve", "proxyLocation"),

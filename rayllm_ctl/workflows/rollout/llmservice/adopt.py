@@ -36,7 +36,7 @@ from rayllm_ctl.workflows.render.service import rendering_of
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live
 from rayllm_ctl.workflows.rollout.llmservice.declaration import find_declaration, manifest_of
-from rayllm_ctl.workflows.rollout.llmservice.spec import require_no_files, revision_annotations, spec_digest
+from rayllm_ctl.workflows.rollout.llmservice.spec import require_controllable, revision_annotations, spec_digest
 from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, placed, suspend_or_resume
 from rayllm_ctl.workflows.rollout.outage import as_deployed
 from rayllm_ctl.workflows.rollout.prerequisites import fit
@@ -83,7 +83,7 @@ def prepare_adoption(
     item = manifest_of(name, namespace, spec)
     asked = load_stored(item)
     assert isinstance(asked, LLMService)
-    require_no_files(asked)
+    require_controllable(asked)
     asked = replace(asked, namespace=namespace)
     known = revisions(cluster, name, namespace)
     plan = make_plan(asked, options.facts)

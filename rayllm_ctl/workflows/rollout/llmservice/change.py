@@ -14,11 +14,12 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.events import Applied, Noted, Observed, Ready
 from rayllm_ctl.model.kube.labels import SUSPENDER
 from rayllm_ctl.model.kube.revisions import Revision
+from rayllm_ctl.model.spec.ray_options import Way
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.specfile.load import load_stored
 from rayllm_ctl.specfile.write import to_document
 from rayllm_ctl.workflows.rollout.llmservice.declaration import Declaration, Writing, manifest_of, own_fields, write
-from rayllm_ctl.workflows.rollout.llmservice.spec import require_no_files
+from rayllm_ctl.workflows.rollout.llmservice.spec import require_controllable
 from rayllm_ctl.workflows.rollout.llmservice.wait import wait_declared
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ ChangeEvent = Applied | Noted | Observed | Ready
 
 RENDER_VERSION = "renderVersion"
 
-_NOT_OF_A_REVISION = ("suspend",)
-"""Fields of a spec that a rollback leaves as they are."""
+_NOT_OF_A_REVISION = ("suspend", "rollout")
+"""Fields of a spec that a rollback does not take from the revision."""
 
 _BOUNDS = frozenset({"count", "min", "max"})
 
@@ -78,7 +79,7 @@ def deploy_change(declaration: Declaration, service: LLMService) -> DeclaredChan
     """The LLMService with the spec of `service`, and the version that it was rendered for last. Raises UserError for a
     spec that only the command line can read.
     """
-    require_no_files(service)
+    require_controllable(service)
     spec = to_document(service)["spec"]
     if RENDER_VERSION in declaration.item["spec"]:
         spec.setdefault(RENDER_VERSION, declaration.item["spec"][RENDER_VERSION])
@@ -136,6 +137,15 @@ def rollback_change(declaration: Declaration, revision: Revision) -> DeclaredCha
         )
     spec = {key: value for key, value in revision.spec.items() if key not in _NOT_OF_A_REVISION}
     return DeclaredChange(declaration, manifest_of(declaration.name, declaration.namespace, spec), consents=True)
+
+
+def with_rollout(change: DeclaredChange, way: Way) -> DeclaredChange:
+    """`change`, rolled out as --upgrade of a command says. UserError: the controller does not do that."""
+    if way == "auto":
+        return change
+    spec = {**change.manifest["spec"], "rollout": way}
+    require_controllable(_as_service(change.declaration, spec))
+    return replace(change, manifest={**change.manifest, "spec": spec})
 
 
 def require_spec(change: DeclaredChange) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube.labels import CHILDREN, DONE, PLAN, SPEC_DIGEST, WAY
+from rayllm_ctl.model.spec.ray_options import NO_SHRINK
 from rayllm_ctl.model.spec.service import LLMService
 
-_NOT_RENDERED = frozenset({"suspend", "planOnly"})
+_NOT_RENDERED = frozenset({"suspend", "planOnly", "rollout"})
 """Fields of the spec that say what is done with the rendering, and not what it is."""
 
 
@@ -22,8 +23,10 @@ def spec_digest(spec: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def require_no_files(service: LLMService) -> None:
-    """Raise UserError if the spec names files of the user's machine: the controller has none of them."""
+def require_controllable(service: LLMService) -> None:
+    """Raise UserError if the spec asks for what only the command line does: files of the user's machine, which the
+    controller does not have, and fewer replicas for a while.
+    """
     named = [f"spec.applications[{number}].code" for number, one in enumerate(service.applications) if one.code]
     if service.load.calibration is not None:
         named.append("spec.load.calibration")
@@ -34,6 +37,8 @@ def require_no_files(service: LLMService) -> None:
     ]
     if named:
         raise UserError(f"{', '.join(named)}: a file of a user's machine, which only the command line can read")
+    if service.rollout == "shrink":
+        raise UserError(f"spec.rollout: shrink: {NO_SHRINK}", hint="spec.rollout: auto, or new-cluster")
 
 
 def revision_annotations(

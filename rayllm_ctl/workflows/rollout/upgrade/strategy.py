@@ -20,8 +20,8 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.kuberay import answers
 from rayllm_ctl.model.kube.revisions import Revision
-from rayllm_ctl.model.observed.changes import Diff, ObjectDiff, Way
-from rayllm_ctl.model.spec.ray_options import INCREMENTAL
+from rayllm_ctl.model.observed.changes import Diff, ObjectDiff
+from rayllm_ctl.model.spec.ray_options import INCREMENTAL, Way
 from rayllm_ctl.workflows.rollout.applied_state import own_manifest
 from rayllm_ctl.workflows.rollout.diff import DiffOptions, diff_live
 from rayllm_ctl.workflows.rollout.outage import as_deployed, meaning, refuse_outage, stops
@@ -81,8 +81,8 @@ def choose_upgrade(
     restart = None
     if options.way == "new-cluster" and _has(diff, service, "restart") and not _has(diff, service, "new-cluster"):
         restart = with_restart(service)
-        merged = [_merged(item, restart) for item in manifests]
-        diff = as_deployed(diff_live(service, merged, applied, how, seconds))
+        changed = [merged(item, restart) for item in manifests]
+        diff = as_deployed(diff_live(service, changed, applied, how, seconds))
     if not options.said:
         yield from meaning(diff)
     _require_possible(diff, service, options.way)
@@ -260,7 +260,7 @@ def _require_possible(diff: Diff, service: ServiceRef, way: Way) -> None:
         )
 
 
-def _merged(item: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+def merged(item: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
     """`item` with the additions of `part`, of the same object, to its head group."""
     if (item["kind"], item["metadata"]["name"]) != (part["kind"], part["metadata"]["name"]):
         return dict(item)
