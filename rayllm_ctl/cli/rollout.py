@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import click
+from click.core import ParameterSource
 
 from rayllm_ctl.cli.session import Display
 from rayllm_ctl.errors import INTERRUPTED, FieldConflictError, UserError
 from rayllm_ctl.model.events import Applied, Event, Noted, Ready, Rendered
+from rayllm_ctl.model.spec.ray_options import Way
+from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.workflows.rollout.deploy import runs_a_service
 from rayllm_ctl.workflows.rollout.next_steps import how_to_use
+
+T = TypeVar("T")
 
 
 def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
@@ -30,6 +39,13 @@ def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
                         display.handle(Noted(line))
     except KeyboardInterrupt:
         raise _interrupted(started) from None
+
+
+def rolled_out_as(ctx: click.Context, services: Iterable[T], upgrade: Way) -> list[T]:
+    """The services of spec files, with --upgrade of the command, if it was given, in place of their spec.rollout."""
+    if ctx.get_parameter_source("upgrade") is ParameterSource.DEFAULT:
+        return list(services)
+    return [replace(one, rollout=upgrade) if isinstance(one, LLMService) else one for one in services]
 
 
 @contextmanager

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any, Literal
 
+from rayllm_ctl.cluster.api.errors import ForbiddenError
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.delete import delete_all
 from rayllm_ctl.cluster.apply.inventory import Entry, Inventory, entry, inventory
@@ -36,7 +38,7 @@ from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.apply import propagate_and_wait
 from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
 from rayllm_ctl.workflows.rollout.llmservice.change import change_declared, deploy_change, reject_flags, without_force
-from rayllm_ctl.workflows.rollout.llmservice.declaration import read_declaration
+from rayllm_ctl.workflows.rollout.llmservice.declaration import Declaration, read_declaration, read_new_declaration
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
 from rayllm_ctl.workflows.rollout.prerequisites import check_prerequisites, fit, read_for_apply
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
@@ -144,8 +146,9 @@ def _roll_out(
     rights = _rights(one, namespace, options)
     require_other_kinds(cluster, one.manifests)
     service = yield from read_for_apply(cluster, one, namespace, rights, options.service)
-    if declared_by(service.item) is not None:
-        yield from _change_declaration(service, source, options, stop)
+    declaration = _declaration(service)
+    if declaration is not None:
+        yield from _change_declaration(declaration, source, options, stop)
         return
     yield from check_prerequisites(service, one, rights)
     one = yield from fit(service, one)
@@ -174,11 +177,23 @@ def _roll_out(
     yield from apply_steps(service, one, surplus, upgrade, limit, options, stop)
 
 
+def _declaration(service: ServiceRef) -> Declaration | None:
+    """The LLMService that declares the service, or is about to: one that is new, suspended or only planned has no
+    object yet. Raises UserError if it is ending.
+    """
+    if declared_by(service.item) is not None:
+        return read_declaration(service.cluster, service.kind, service.live)
+    if service.item is not None:
+        return None
+    with suppress(ForbiddenError):  # then it is its controller that leaves the service alone
+        return read_new_declaration(service.cluster, service.kind, service.name, service.namespace)
+    return None
+
+
 def _change_declaration(
-    service: ServiceRef, source: LLMService | ServeFile | Rendering, options: DeployOptions, stop: Stop | None
+    declaration: Declaration, source: LLMService | ServeFile | Rendering, options: DeployOptions, stop: Stop | None
 ) -> Iterator[Event]:
     """Apply the spec to the LLMService that declares the service."""
-    declaration = read_declaration(service.cluster, service.kind, service.live)
     render = options.render
     flags = {
         "--force-conflicts": options.force_conflicts,

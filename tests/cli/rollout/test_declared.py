@@ -123,6 +123,46 @@ def test_what_the_controller_does_not_take_is_rejected(
     assert bodies(api, "/llmservices/tiny") == []
 
 
+@pytest.mark.parametrize(
+    "spec", [{}, {"planOnly": True}, {"parallelism": {"tensor": 16}}], ids=["new", "planned", "invalid"]
+)
+def test_deploy_finds_an_llmservice_without_a_service(
+    run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: dict[str, Any]
+) -> None:
+    """What it would run is not in the cluster yet: beside it, the command line would make a service of its own."""
+    found = Declared(api, run, monkeypatch)
+    api.put(kind="LLMService", metadata={"name": "tiny"}, spec=SPEC | spec)
+    if spec:
+        found.step()
+    assert api.names("RayService") == []
+    result = deployed(run, tmp_path, "--no-wait", replicas={"max": 2})
+    assert result.code == 0, str(result)
+    assert "llmservice/tiny declares the service" in result.err
+    assert found.spec()["replicas"] == {"max": 2}
+    assert api.names("RayService") == []
+    assert api.names("ControllerRevision") == []
+
+
+def test_deploy_waits_for_the_controller_that_has_just_been_told(
+    run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = Declared(api, run, monkeypatch)
+    api.put(kind="LLMService", metadata={"name": "tiny"}, spec=SPEC)
+    result = deployed(run, tmp_path, replicas={"max": 2})
+    assert result.code == 0, str(result)
+    assert found.condition("Ready")[0] == "True"
+    assert api.names("ControllerRevision") == ["tiny-1"]
+
+
+def test_deploy_beside_an_llmservice_that_is_ending_is_rejected(run: Run, api: FakeAPI, tmp_path: Path) -> None:
+    ending = {"name": "tiny", "deletionTimestamp": "2026-03-01T12:00:00Z"}
+    api.put(kind="LLMService", metadata=ending, spec=SPEC)
+    result = deployed(run, tmp_path, "--no-wait")
+    assert result.code == 1, str(result)
+    assert "llmservice/tiny is being deleted" in result.err
+    assert "rayllm-ctl wait tiny -n llm --for deleted" in result.err
+
+
 def test_upgrade_is_the_rollout_of_the_llmservice(run: Run, declared: Declared, tmp_path: Path) -> None:
     result = deployed(run, tmp_path, "--upgrade", "in-place", replicas={"max": 2})
     assert result.code == 0, str(result)

@@ -111,6 +111,20 @@ def test_the_file_says_how_unless_a_flag_does(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("service")
+def test_apply_takes_the_same_flag(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "tiny.yaml"
+    header = "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: tiny, namespace: llm}\n"
+    engine = "engine: {image: 'example.com/vllm-cpu:1', maxModelLen: 1024, maxNumSeqs: 7}"
+    model = "model: {id: tiny, path: /models/tiny}, accelerator: {kind: cpu}"
+    file.write_text(f"{header}spec: {{rollout: surge, {model}, {engine}}}\n")
+    result = run("apply", "-f", str(file), "--offline", "--upgrade", "in-place")
+    assert (result.code, "would be unavailable during this change" in result.err) == (1, True), str(result)
+    result = run("apply", "-f", str(file), "--offline", "--wait")
+    assert result.code == 0, str(result)
+    assert "surge: tiny: 2 replicas" in result.err
+
+
+@pytest.mark.usefixtures("service")
 def test_a_change_of_nothing_that_restarts_needs_no_surge(run: Run, api: FakeAPI) -> None:
     result = run(*TINY, "--max-replicas", "3", "--upgrade", "surge", "--no-wait")
     assert result.code == 0, str(result)

@@ -64,7 +64,7 @@ def command(
       rayllm-ctl apply -f qwen.yaml -f llama.yaml
       cat qwen.yaml | rayllm-ctl apply -f - --dry-run=server
     """
-    from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.rollout import roll_out, rolled_out_as
     from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.render.types import RenderOptions
@@ -82,4 +82,4 @@ def command(
         upgrade=upgrade,
     )
     with show(ctx, output) as display:
-        roll_out(display, deploy(services, options, lambda: connect(kube)))
+        roll_out(display, deploy(rolled_out_as(ctx, services, upgrade), options, lambda: connect(kube)))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import click
-from click.core import ParameterSource
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import (
@@ -77,13 +75,12 @@ def command(
       rayllm-ctl deploy --serve-config config.yaml --code src
     """
     from rayllm_ctl.cli.documents import print_manifests
-    from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.rollout import roll_out, rolled_out_as
     from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
-    from rayllm_ctl.model.spec.service import LLMService
     from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
     from rayllm_ctl.workflows.rollout.fallback import deploy_or_roll_back
@@ -101,8 +98,6 @@ def command(
     service = serve_file(serve_config, code, file, template_dir, overrides, kube.namespace) or resolve_service(
         file, overrides, kube.namespace, FLAGS
     )
-    if isinstance(service, LLMService) and ctx.get_parameter_source("upgrade") is not ParameterSource.DEFAULT:
-        service = replace(service, rollout=upgrade)
     render = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir, kuberay=kuberay or DEFAULT)
     options = DeployOptions(
         dry_run=dry_run,
@@ -114,7 +109,7 @@ def command(
         upgrade=upgrade,
     )
     start = deploy_or_roll_back if rollback_on_failure else deploy
-    events = start([service], options, lambda: connect(kube))
+    events = start(rolled_out_as(ctx, [service], upgrade), options, lambda: connect(kube))
     if dry_run == "client":
         for event in events:
             if isinstance(event, Rendered):

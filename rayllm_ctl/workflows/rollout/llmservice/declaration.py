@@ -89,12 +89,29 @@ def read_declaration(
             "to delete the service",
             hint=f"rayllm-ctl status {name} -n {namespace}",
         )
-    if "deletionTimestamp" in item["metadata"]:
+    return _standing(Declaration(cluster, kind, item))
+
+
+def read_new_declaration(cluster: Cluster, kind: WorkloadKind, name: str, namespace: str) -> Declaration | None:
+    """The LLMService `name`, whose service has no object yet; None if there is none. kind: of that object.
+
+    Raises UserError if it is ending, and ForbiddenError if it cannot be read.
+    """
+    try:
+        item = cluster.get(DECLARING, name, namespace)
+    except NotFoundError:
+        return None
+    return _standing(Declaration(cluster, kind, item))
+
+
+def _standing(found: Declaration) -> Declaration:
+    """Raise UserError if the LLMService is ending."""
+    if "deletionTimestamp" in found.item["metadata"]:
         raise UserError(
-            f"llmservice/{name} is being deleted",
-            hint=f"rayllm-ctl wait {name} -n {namespace} --for deleted",
+            f"{found.label} is being deleted",
+            hint=f"rayllm-ctl wait {found.name} -n {found.namespace} --for deleted",
         )
-    return Declaration(cluster, kind, item)
+    return found
 
 
 def find_declaration(cluster: Cluster, name: str, namespace: str, rights: Rights) -> dict[str, Any] | None:
