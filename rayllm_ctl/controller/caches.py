@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.api.watch import Change, Subscription, Watch
 from rayllm_ctl.controller.decide import ChildKey
 from rayllm_ctl.controller.types import Key
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.api_kinds import APPLIED
 from rayllm_ctl.model.kube.labels import BATCH, INSTANCE, MANAGED_BY, MANAGER, SERVICE
@@ -55,6 +59,28 @@ _WAIT_SECONDS = 1.0
 """After which a thread that waits for changes looks whether it is to end."""
 
 
+STALE_SECONDS = 60.0
+"""After which what a watch told is not known any more. An API server that is restarted is back before that."""
+
+TELLING = frozenset({"RayService", "RayCluster", "Pod", "EndpointSlice"})
+"""Kinds that tell how a service is, and of which the whole objects are here."""
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """An interruption of a watch. begun: in seconds of time.monotonic; when: the same for people. told: the whole of it
+    for people, once it has lasted too long.
+    """
+
+    begun: float
+    when: str
+    told: str = ""
+
+    @property
+    def stale(self) -> bool:
+        return bool(self.told)
+
+
 class Caches:
     """Objects by the key that they belong to. Thread-safe. changed: is told of every key that may be out of date.
 
@@ -71,6 +97,7 @@ class Caches:
         places: Sequence[str | None] = namespaces or (None,)
         self._watches = [Watch(cluster, place) for place in places]
         self._synced = False
+        self._gaps: dict[str | None, _Gap] = {}
 
     def start(self) -> None:
         """List and watch. Raises UserError if a kind cannot be read at all."""
@@ -89,6 +116,43 @@ class Caches:
                 for watch in self._watches:
                     self.take(watch.drain())
                 self._synced = True
+            self.look_for_gaps(time.monotonic())
+
+    def look_for_gaps(self, now: float) -> None:
+        """Look which watches are interrupted, and tell of the keys whose state is unknown since, or known again.
+
+        While the API server does not answer at all, nothing can be written, and the time does not count: it begins
+        again once any watch is back. now: seconds of time.monotonic.
+        """
+        connected = any(watch.connected for watch in self._watches)
+        for watch in self._watches:
+            known = self._gaps.get(watch.namespace)
+            found = {kind: why for kind, why in watch.interrupted.items() if kind in TELLING}
+            if not found:
+                self._gaps.pop(watch.namespace, None)
+                if known is not None and known.stale:
+                    self._tell_all(watch.namespace)
+            elif known is not None and known.stale:
+                continue
+            elif not connected or not self._synced:
+                self._gaps.pop(watch.namespace, None)
+            elif known is None:
+                self._gaps[watch.namespace] = _Gap(now, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+            elif now - known.begun >= STALE_SECONDS:
+                kinds, why = ", ".join(sorted(found)), next(iter(found.values()))
+                told = f"{kinds} could not be watched since {known.when}: {why}"
+                self._gaps[watch.namespace] = replace(known, told=told)
+                self._tell_all(watch.namespace)
+
+    def gap(self, key: Key) -> str:
+        """Why it is not known how the service of a key is; empty if the watches tell it."""
+        found = self._gaps.get(key.namespace) or self._gaps.get(None)
+        return "" if found is None else found.told
+
+    def _tell_all(self, namespace: str | None) -> None:
+        for key in self.keys():
+            if namespace in (None, key.namespace):
+                self._changed(key)
 
     def close(self) -> None:
         """End the watches."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.snapshot.serve_states import ServeStates
 from rayllm_ctl.cluster.snapshot.service import collect
+from rayllm_ctl.controller.caches import TELLING
 from rayllm_ctl.controller.decide import ChildKey
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.frozen import dataclass
@@ -40,9 +41,6 @@ and until then its status is that of before the change."""
 
 CONFIRM_SECONDS = (60.0, 600.0)
 """After its start in which a process looks at a service in full that was well before, one after another."""
-
-_TOLD = frozenset({"RayService", "RayCluster", "Pod", "EndpointSlice"})
-"""Kinds of which the caches have whole objects."""
 
 _PASSING = frozenset(
     {"managedFields", "resourceVersion", "annotations", "lastUpdateTime", "lastProbeTime", "lastHeartbeatTime"}
@@ -72,7 +70,7 @@ class Observer:
         does not answer.
         """
         kind = WORKLOADS[str(workload["kind"])]
-        told = tuple(item for item in parts.values() if item["kind"] in _TOLD)
+        told = tuple(item for item in parts.values() if item["kind"] in TELLING)
         shown, generation = _digest(told), str(workload["metadata"].get("generation"))
         now = datetime.now(UTC)
         settled = (now - _written(workload)).total_seconds() > SETTLED_SECONDS

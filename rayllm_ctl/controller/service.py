@@ -27,7 +27,7 @@ from rayllm_ctl.controller.decide import (
     next_step,
 )
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
-from rayllm_ctl.controller.observe import Observer
+from rayllm_ctl.controller.observe import Observer, SeenHealth
 from rayllm_ctl.controller.propose import propose, with_another_replica
 from rayllm_ctl.controller.status import make_status
 from rayllm_ctl.controller.types import Key
@@ -39,7 +39,7 @@ from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
 from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, PLAN, RAISED, RESTARTER, SPEC_DIGEST, WAY
 from rayllm_ctl.model.kube.owned import is_owned_by, owned, owner_reference
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
-from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.observed.health import Health, Object, State
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.ray_options import Way
 from rayllm_ctl.workflows.render.types import Rendering
@@ -124,7 +124,11 @@ class ServiceReconciler:
             self._proposals.pop(key, None)
         seen = None
         if live is not None and not foreign:
-            seen = self._observer.observe(key, live, stored, was_ready=_was_ready(declared))
+            gap = self._caches.gap(key)
+            if gap:
+                seen = SeenHealth(_unknown(declared, gap), None)
+            else:
+                seen = self._observer.observe(key, live, stored, was_ready=_was_ready(declared))
         health, look_again = (seen.health, seen.again) if seen is not None else (None, None)
         note = ((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, "")
         raised = int(note) if note.isdigit() else 0
@@ -272,6 +276,13 @@ def _committed(stored: Mapping[ChildKey, Object]) -> Committed | None:
         children=tuple((kind, name) for kind, _, name in pairs),
         plan=json.loads(notes.get(PLAN) or "null"),
     )
+
+
+def _unknown(declared: Declared, why: str) -> Health:
+    """How a service is that nobody can see now: its numbers are the last ones that were seen."""
+    status: Mapping[str, Any] = declared.item.get("status") or {}
+    running, wanted = int(status.get("readyReplicas") or 0), int(status.get("replicas") or 0)
+    return Health(State.UNKNOWN, why, replicas_running=running, replicas_wanted=wanted)
 
 
 def _was_ready(declared: Declared) -> bool:

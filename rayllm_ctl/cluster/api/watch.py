@@ -122,6 +122,20 @@ class Watch:
         """Why some changes may be late: the error of the last try, until a try succeeds."""
         return next((text for text in (follower.trouble for follower in self._followers.values()) if text), None)
 
+    @property
+    def interrupted(self) -> dict[str, str]:
+        """By kind, why what is known of its objects may be out of date; without kinds that were never listed."""
+        return {
+            subscription.kind: follower.trouble or "the watch has ended"
+            for subscription, follower in self._followers.items()
+            if follower.listed and not follower.current
+        }
+
+    @property
+    def connected(self) -> bool:
+        """Whether any kind is watched now: whether the API server is there."""
+        return any(follower.current for follower in self._followers.values())
+
     def wait(self, seconds: float) -> bool:
         """Block until something changed, at most `seconds`. `drain` returns the changes."""
         with self._news.condition:

@@ -138,6 +138,30 @@ def test_a_server_that_restarts_is_waited_for_and_named_meanwhile(api: FakeAPI, 
         assert changes.trouble is None
 
 
+def test_kinds_whose_watch_is_interrupted_are_named(api: FakeAPI, cluster: Cluster) -> None:
+    with watch(cluster, ["Pod", "RayCluster"], "llm") as changes:
+        eventually(lambda: api.watching() == 2)
+        eventually(lambda: changes.connected)
+        assert changes.interrupted == {}
+        broken = threading.Event()
+        broken.set()
+        refused = status(503, "no pods today", "ServiceUnavailable")
+        api.answer("GET", "pods", lambda _: refused if broken.is_set() else None)
+        api.send(None)
+        eventually(lambda: "no pods today" in str(changes.interrupted.get("Pod")))
+        eventually(lambda: set(changes.interrupted) == {"Pod"})
+        assert changes.connected
+        broken.clear()
+        eventually(lambda: changes.interrupted == {})
+
+
+def test_a_kind_that_was_never_listed_is_not_interrupted(api: FakeAPI, cluster: Cluster) -> None:
+    api.answer("GET", "pods", status(503, "no pods today", "ServiceUnavailable"))
+    with watch(cluster, ["Pod"], "llm") as changes:
+        eventually(lambda: "no pods today" in str(changes.trouble))
+        assert (changes.interrupted, changes.connected, changes.synced) == ({}, False, False)
+
+
 def test_a_restarted_server_may_refuse_for_a_while(api: FakeAPI, cluster: Cluster) -> None:
     with watch(cluster, ["Pod"], "llm") as changes:
         eventually(lambda: api.watching() == 1)
