@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import NotFoundError
-from rayllm_ctl.cluster.api.watch import Change, Subscription, Watch
+from rayllm_ctl.cluster.api.follower import Change, Subscription
+from rayllm_ctl.cluster.api.watch import Watch
 from rayllm_ctl.controller.decide import ChildKey
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.frozen import dataclass

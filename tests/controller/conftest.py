@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
-from rayllm_ctl.cluster.api.watch import Change, as_followed
+from rayllm_ctl.cluster.api.follower import Change, as_followed
 from rayllm_ctl.controller.caches import SUBSCRIPTIONS, Caches
 from rayllm_ctl.controller.service import ServiceReconciler
 from rayllm_ctl.controller.types import Key

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
-from rayllm_ctl.cluster.api.client import Cluster, lines
+from rayllm_ctl.cluster.api.api_server import lines
+from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import (
     ForbiddenError,
     NotFoundError,

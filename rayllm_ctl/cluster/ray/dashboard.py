@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.cluster.api.client import Cluster, Headers
+from rayllm_ctl.cluster.api.api_server import Headers
+from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.service_proxy import proxy_path
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass

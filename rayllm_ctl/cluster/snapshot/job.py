@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.follower import Subscription
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.reader import Objects, Reader
-from rayllm_ctl.cluster.api.watch import Subscription
 from rayllm_ctl.cluster.lookup.jobs import KIND, find_job, is_batch, settings_map
 from rayllm_ctl.cluster.lookup.services import list_objects
 from rayllm_ctl.cluster.snapshot.collector import SnapshotCollector, claims_of

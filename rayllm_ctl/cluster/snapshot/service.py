@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import Any
 
 from rayllm_ctl.cluster.api.client import Cluster
+from rayllm_ctl.cluster.api.follower import Subscription
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.reader import Objects, Reader
-from rayllm_ctl.cluster.api.watch import Subscription, Watch
+from rayllm_ctl.cluster.api.watch import Watch
 from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.cluster.ray import serve
 from rayllm_ctl.cluster.ray.queue import queue_source

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.cluster.api.follower import Subscription
 from rayllm_ctl.cluster.api.permissions import explained
-from rayllm_ctl.cluster.api.watch import Subscription, Watch
+from rayllm_ctl.cluster.api.watch import Watch
 from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.cluster.lookup.services import not_found
 from rayllm_ctl.cluster.snapshot.ownership import OwnedResources

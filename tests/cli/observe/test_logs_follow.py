@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import connect
-from rayllm_ctl.cluster.api import watch as cluster_watch
+from rayllm_ctl.cluster.api import follower as cluster_watch
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.workflows.observe.logs import follow as logfollow
 from rayllm_ctl.workflows.observe.logs import position as logposition

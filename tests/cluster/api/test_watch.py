@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.cluster.api import watch as module
+from rayllm_ctl.cluster.api import follower as module
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
-from rayllm_ctl.cluster.api.watch import Subscription, Watch, _Follower
+from rayllm_ctl.cluster.api.follower import KindFollower, Subscription
+from rayllm_ctl.cluster.api.watch import Watch
 from tests.clock import Clock
 from tests.cluster.fakeapi import FakeAPI, status
 
@@ -225,13 +226,13 @@ def test_a_watch_that_ends_at_once_again_and_again_is_not_hammered(
             enough.set()
             return super().wait(10)
 
-    start = _Follower.start
+    start = KindFollower.start
 
-    def start_noted(follower: _Follower) -> None:
+    def start_noted(follower: KindFollower) -> None:
         follower._stopped = Stopped()
         start(follower)
 
-    monkeypatch.setattr(_Follower, "start", start_noted)
+    monkeypatch.setattr(KindFollower, "start", start_noted)
     monkeypatch.setattr(module, "BACK_OFF", (0.1, 1.0))
     monkeypatch.setattr(module, "time", Clock())
     api.answer("GET", "pods", lambda request: (200, b"") if "watch" in request.query else None)

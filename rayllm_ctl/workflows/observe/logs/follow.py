@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ServerFailingError, UnreachableError
-from rayllm_ctl.cluster.api.watch import GRACE_SECONDS
+from rayllm_ctl.cluster.api.follower import GRACE_SECONDS
 from rayllm_ctl.cluster.lookup.services import find
 from rayllm_ctl.cluster.snapshot.container_logs import pieces
 from rayllm_ctl.cluster.snapshot.log_sources import Found
@@ -75,7 +75,7 @@ def follow_logs(choice: LogChoice, found: Found, tail: int | None) -> Iterator[L
     """
     if choice.pod is not None:
         choice = replace(choice, container=all(one.timed for one in found.sources))
-    follower = _Follower(choice, tail, found)
+    follower = Follower(choice, tail, found)
     try:
         yield from follower.start(found)
         yield from follower.items()
@@ -83,7 +83,7 @@ def follow_logs(choice: LogChoice, found: Found, tail: int | None) -> Iterator[L
         follower.stop()
 
 
-class _Follower:
+class Follower:
     """A daemon thread per log and one that looks for logs put what they get into one queue."""
 
     def __init__(self, choice: LogChoice, tail: int | None, first: Found) -> None:
