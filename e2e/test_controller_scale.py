@@ -138,10 +138,10 @@ def play_kuberay(bench: Bench) -> None:
                 "name": f"ray-{role}", "ready": True, "restartCount": 0, "image": "ray", "imageID": "ray",
                 "state": {"running": {"startedAt": _BEGUN}},
             }  # fmt: skip
-            condition: Object = {"type": "Ready", "status": "True", "lastTransitionTime": _BEGUN}
-            started: Object = {
-                "status": {"phase": "Running", "containerStatuses": [running], "conditions": [condition]}
-            }
+            conditions: list[Object] = [
+                {"type": type_, "status": "True", "lastTransitionTime": _BEGUN} for type_ in ("PodScheduled", "Ready")
+            ]
+            started: Object = {"status": {"phase": "Running", "containerStatuses": [running], "conditions": conditions}}
             states.append(Request("PATCH", f"{_CORE}/{where}/pods/{cluster}-{role}/status", started))
         ready_address: list[Object] = [{"addresses": ["10.0.0.7"], "conditions": {"ready": True}}]
         made.append(_post("discovery.k8s.io/v1", "EndpointSlice", f"{_SLICES}/{where}/endpointslices", f"{serving}-x",

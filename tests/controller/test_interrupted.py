@@ -65,7 +65,9 @@ def _conditions(item: dict[str, Any]) -> str:
 
 
 def _scenario(controlled: Controlled, interruption: Interruption, step: str) -> dict[str, Any]:
-    """A service is created, changed with a surge, then changed at a price that is accepted: the last is interrupted."""
+    """A service is created, changed with a surge, at a price that is accepted, and with a second RayCluster; the last
+    of these steps is interrupted.
+    """
     at, interruption.at = interruption.at, None
     for name, change in STEPS.items():
         change(controlled)
@@ -94,7 +96,11 @@ def _consent(controlled: Controlled) -> None:
     controlled.put(annotations={"rayllm.io/accept": str(generation)}, engine={"args": {"seed": 8}})
 
 
-STEPS = {"create": _create, "surge": _surge, "consent": _consent}
+def _second_cluster(controlled: Controlled) -> None:
+    controlled.put(rollout="new-cluster", engine={"args": {"seed": 9}})
+
+
+STEPS = {"create": _create, "surge": _surge, "consent": _consent, "new-cluster": _second_cluster}
 
 ERRORS = {
     "connection": UnreachableError("the connection broke"),
