@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rayllm_ctl.cluster.api.errors import NotFoundError
+from rayllm_ctl.cluster.api.errors import ApiError, NotFoundError
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.apply.bounds import bounds_patch, propagate_bounds
 from rayllm_ctl.cluster.apply.revisions import add_revision, annotate_revision
@@ -176,21 +176,28 @@ class ServiceReconciler:
             raise ConflictError(f"{key} has a newer revision {known[-1].number}")
         made = self._proposals[key].rendering
         startup = made.startup if made is not None else None
-        return add_revision(
-            self._cluster,
-            declared.name,
-            declared.namespace,
-            proposal.manifests,
-            change=f"generation {declared.generation}",
-            outcome=NOT_WAITED,
-            start_seconds=float(startup.wait_seconds) if startup else None,
-            known=known,
-            annotations=revision_annotations(
-                proposal.digest, proposal.manifests, proposal.plan, way=proposal.way, done=False
-            ),
-            owner=owner_reference(declared.item),
-            spec=declared.item["spec"],
-        )
+        try:
+            return add_revision(
+                self._cluster,
+                declared.name,
+                declared.namespace,
+                proposal.manifests,
+                change=f"generation {declared.generation}",
+                outcome=NOT_WAITED,
+                start_seconds=float(startup.wait_seconds) if startup else None,
+                known=known,
+                annotations=revision_annotations(
+                    proposal.digest, proposal.manifests, proposal.plan, way=proposal.way, done=False
+                ),
+                owner=owner_reference(declared.item),
+                spec=declared.item["spec"],
+                tries=1,
+            )
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            # Another controller, or the command line, has written it since: it may be for the same spec.
+            raise ConflictError(f"{key} has a newer revision") from error
 
     def _manifests(self, key: Key, facts: Facts, written: Revision | None) -> tuple[Mapping[str, Any], ...]:
         """The manifests of the revision that is wanted, with the code that the pods mount."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.controller import observe
 from rayllm_ctl.controller.types import Key
 from tests.controller.conftest import Controlled
@@ -218,6 +219,26 @@ def test_an_earlier_spec_is_applied_as_it_was_rendered(controlled: Controlled, m
     _accepted(controlled, replicas={"min": 2, "max": 2})
     assert controlled.api.stored("RayService", "tiny")["spec"]["serveConfigV2"] == first
     assert controlled.api.names("ControllerRevision") == ["tiny-1", "tiny-2", "tiny-3"]
+
+
+def test_of_two_controllers_one_writes_the_revision(controlled: Controlled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a Lease was taken from a process that does not know it yet."""
+    _ready(controlled)
+    create = Cluster.create
+
+    def after_another(cluster: Cluster, body: Any, *args: Any) -> Any:
+        create(cluster, body, *args)
+        return create(cluster, body, *args)
+
+    monkeypatch.setattr(Cluster, "create", after_another)
+    controlled.put(replicas={"min": 1, "max": 2})
+    controlled.step()
+    assert "newer revision" in controlled.condition("Applied")[2]
+    monkeypatch.undo()
+    controlled.step()
+    controlled.step()
+    assert controlled.api.names("ControllerRevision") == ["tiny-1", "tiny-2"]
+    assert controlled.status()["revision"] == 2
 
 
 def test_what_is_no_longer_rendered_is_deleted(controlled: Controlled) -> None:

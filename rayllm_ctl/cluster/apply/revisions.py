@@ -42,14 +42,16 @@ def add_revision(
     annotations: Mapping[str, str] = MappingProxyType({}),
     owner: Mapping[str, Any] | None = None,
     spec: Mapping[str, Any] | None = None,
+    tries: int = _TRIES,
 ) -> Revision:
     """Keep `manifests` as the next revision of service `name`, and KEPT at most. known: the revisions there are.
 
     annotations: further ones. owner: the reference to an object with which the revision is to go. spec: that of the
-    LLMService that the manifests were rendered from.
+    LLMService that the manifests were rendered from. tries: how many numbers are tried, as another client may take one.
+    Raises ApiError with the reason AlreadyExists when all are taken.
     """
     number = max((one.number for one in known), default=0) + 1
-    for attempt in range(_TRIES):
+    for attempt in range(tries):
         body = _revision(name, number + attempt, manifests)
         notes = {USER: user_name(cluster), CHANGE: change, OUTCOME: outcome, **annotations}
         if start_seconds is not None:
@@ -62,7 +64,7 @@ def add_revision(
         try:
             made = revision_of(cluster.create(body, _KIND, namespace))
         except ApiError as error:
-            if error.reason != "AlreadyExists" or attempt == _TRIES - 1:
+            if error.reason != "AlreadyExists" or attempt == tries - 1:
                 raise
             continue  # another client was faster
         break
