@@ -15,11 +15,9 @@ from collections.abc import Sequence
 import click
 
 from rayllm_ctl import __version__
-from rayllm_ctl.cli.parsing.arguments import choices
 from rayllm_ctl.cli.parsing.command import CommandGroup, UnknownFlagError
 from rayllm_ctl.cli.parsing.global_flags import GlobalFlags
 from rayllm_ctl.cli.parsing.read_ahead import RepeatedOption, read_ahead
-from rayllm_ctl.cli.parsing.typed import name_as_typed
 from rayllm_ctl.cli.settings.context import with_settings
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, OutageError, RiskyPlanError, UserError
@@ -200,6 +198,9 @@ def _usage_problem(error: click.ClickException) -> tuple[str, tuple[str, ...]]:
         return error.format_message(), error.hints
     if isinstance(error, RepeatedOption):
         return error.format_message(), (error.hint,) if error.hint else ()
+    from rayllm_ctl.cli.parsing.arguments import choices
+    from rayllm_ctl.cli.parsing.typed import name_as_typed
+
     context, param = getattr(error, "ctx", None), getattr(error, "param", None)
     if context is not None and param is not None and isinstance(error, click.BadParameter):
         name = name_as_typed(param, context)

@@ -77,16 +77,16 @@ def _described(file: Path | None, overrides: Mapping[str, Any]) -> BatchJob:
         if not isinstance(found, BatchJob):
             raise UsageError(f"{file}: describes an LLMService, not a BatchJob", hint=f"rayllm-ctl deploy -f {file}")
         return found
-    required = {"model.id": "--model", "output.path": "--output"}
+    required = {"model.id": "MODEL", "output.path": "--output"}
     missing = [flag for field, flag in required.items() if field not in overrides]
     if not overrides.keys() & {"input.paths", "input.prompts"}:
         missing.append("--input")
     if missing:
         raise UsageError(
-            f"{', '.join(missing)} required, or a spec file",
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} required, or a spec file",
             hint=(
-                "--model Qwen/Qwen3-8B --input s3://bucket/prompts.txt --output s3://bucket/answers/",
-                "-f job.yaml",
+                "rayllm-ctl batch submit Qwen/Qwen3-8B --input s3://bucket/in.txt --output s3://bucket/out/",
+                "rayllm-ctl batch submit -f job.yaml",
             ),
         )
     model = overrides["model.id"]

@@ -11,12 +11,14 @@ import click
 from rayllm_ctl.cli.option_groups import gathered
 from rayllm_ctl.cli.settings.taken import spec_values
 from rayllm_ctl.cli.values import (
+    AUTO,
     Duration,
     KeyValue,
     KubeRayVersion,
     ModelName,
     Quantity,
     SecretReference,
+    TokenCount,
     TolerationSpec,
     VolumeSpec,
 )
@@ -123,7 +125,11 @@ SERVICE_FLAGS: FlagTable = (
     (
         ("--max-model-len",),
         "engine.max_model_len",
-        {"type": int, "metavar": "TOKENS", "help": "Maximum context length of a request."},
+        {
+            "type": TokenCount(auto=True),
+            "metavar": "TOKENS",
+            "help": "Maximum context length of a request: 32768, 32k (32,000), 32K (32,768); auto: as much as fits.",
+        },
     ),
     (("--dtype",), "engine.dtype", {"help": "Data type of weights and activations: auto, bfloat16, float16, float32."}),
     (
@@ -145,7 +151,7 @@ SERVICE_FLAGS: FlagTable = (
     (
         ("--max-num-batched-tokens",),
         "engine.max_num_batched_tokens",
-        {"type": int, "help": "Maximum number of tokens per engine step."},
+        {"type": TokenCount(), "metavar": "TOKENS", "help": "Maximum number of tokens per engine step."},
     ),
     (
         ("--gateway",),
@@ -286,7 +292,8 @@ def spec_options(table: FlagTable, several: bool = False) -> Callable[[F], F]:
         argument, flag = values[MODEL_ARGUMENT], values["model"]
         if argument is not None and flag is not None:
             raise UsageError(f"the model is given twice: {argument} and --model {flag}", hint=f"remove --model {flag}")
-        return spec_values(values, fields)
+        given = spec_values(values, fields)
+        return {field: None if value is AUTO else value for field, value in given.items()}
 
     file = click.option(
         "-f",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any, ClassVar, cast, get_args
 
 import click
@@ -12,6 +11,7 @@ from rayllm_ctl.model.kube.kuberay_versions import known_version
 from rayllm_ctl.model.kube.quantities import parse_duration, parse_quantity
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.model.spec.service import TaintEffect, Toleration, Volume
+from rayllm_ctl.model.text.patterns import Pattern
 from rayllm_ctl.model.text.problems import quoted
 from rayllm_ctl.model.text.scalars import parse_scalar
 
@@ -58,7 +58,7 @@ class ModelName(click.ParamType[str]):
         hub = next((hub for hub in _HUBS if address.startswith(hub)), None)
         if hub is None:
             if text.endswith((".yaml", ".yml", ".json")):
-                raise UsageError(f"{quoted(text)} is a file, not the name of a model", hint=f"-f {shlex.quote(text)}")
+                raise UsageError(f"{quoted(text)} is a file, not the name of a model", hint=f"-f {_shell_word(text)}")
             return text
         owner, name, *page = [*address.removeprefix(hub).split("#")[0].split("?")[0].rstrip("/").split("/"), ""]
         if not owner or owner in _NO_MODELS:
@@ -71,9 +71,54 @@ class ModelName(click.ParamType[str]):
         if page[:1] in (["blob"], ["resolve"], ["tree"]) and page[1] not in ("", "main"):
             raise UsageError(
                 f"{quoted(text)} is the address of revision {page[1]}",
-                hint=f"{model} --revision {shlex.quote(page[1])}",
+                hint=f"{model} --revision {_shell_word(page[1])}",
             )
         return model
+
+
+_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_WITH_SUFFIX = Pattern(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
+
+AUTO = "auto"
+"""The value of a flag that takes back the one of a file: the plan chooses."""
+
+
+class TokenCount(click.ParamType[int | str]):
+    """A number of tokens as vLLM reads it: 32768, 32k (32,000), 25.6k, 32K (32,768).
+
+    With auto=True also auto and -1, which are AUTO: as much context as fits (human_readable_int_or_auto in
+    vllm/engine/arg_utils.py, 0.29).
+    """
+
+    name = "tokens"
+
+    def __init__(self, auto: bool = False) -> None:
+        self.auto = auto
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        text = str(value).strip()
+        if self.auto and (text == "-1" or text.lower() == AUTO):
+            return AUTO
+        found = _WITH_SUFFIX.fullmatch(text)
+        try:
+            if found is None:
+                return int(text)
+            number, suffix = found.groups()
+            if suffix in _DECIMAL:
+                return int(float(number) * _DECIMAL[suffix])
+            if not number.isdecimal():
+                self.fail(f"{quoted(text)}: {suffix} takes no decimals; {number}{suffix.lower()} does", param, ctx)
+            return int(number) * _BINARY[suffix]
+        except ValueError:
+            others = " or auto" if self.auto else ""
+            self.fail(f"{quoted(text)} is not a number such as 32768, 32k (32,000), 32K (32,768){others}", param, ctx)
+
+
+def _shell_word(text: str) -> str:
+    from shlex import quote
+
+    return quote(text)
 
 
 class KubeRayVersion(click.ParamType[str]):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rayllm_ctl.cli import app
 from rayllm_ctl.cli.options import FLAGS
 from rayllm_ctl.cli.service import resolve_service
 from rayllm_ctl.errors import UsageError
@@ -120,3 +122,12 @@ def test_all_problems_are_said_at_once() -> None:
         resolve_service(None, {"model.id": "m", "parallelism.tensor": 0, "parallelism.pipeline": 0}, flags=FLAGS)
     assert "--tp" in caught.value.message
     assert "--pp" in caught.value.message
+
+
+@pytest.mark.parametrize("flag", ["auto", "-1"])
+def test_auto_takes_back_the_context_of_a_file(spec: Path, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "-f", str(spec), "--offline", "--gpu", "L4", "-o", "json"]
+    assert app.run(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["engine"]["maxModelLen"] == 8192
+    assert app.run([*arguments, "--max-model-len", flag]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"]["maxModelLen"] == 40960

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rayllm_ctl.cli.values import Duration, KeyValue, Quantity, SecretReference, TolerationSpec, VolumeSpec
+from rayllm_ctl.cli.values import (
+    AUTO,
+    Duration,
+    KeyValue,
+    Quantity,
+    SecretReference,
+    TokenCount,
+    TolerationSpec,
+    VolumeSpec,
+)
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.model.spec.service import Toleration, Volume
@@ -31,6 +40,17 @@ from rayllm_ctl.specfile import load
         (KeyValue(typed=True), "x=0o17", ("x", 15)),
         (KeyValue(typed=True), "x=~", ("x", None)),
         (KeyValue(typed=True), "x=on", ("x", "on")),
+        (TokenCount(), "32768", 32768),
+        (TokenCount(), "32k", 32_000),
+        (TokenCount(), "32K", 32_768),
+        (TokenCount(), "25.6k", 25_600),
+        (TokenCount(), "1.001k", 1_000),  # vLLM counts with floats: int(1.001 * 1000)
+        (TokenCount(), "2m", 2_000_000),
+        (TokenCount(), "2M", 2_097_152),
+        (TokenCount(), " 4096 ", 4096),
+        (TokenCount(auto=True), "auto", AUTO),
+        (TokenCount(auto=True), "Auto", AUTO),
+        (TokenCount(auto=True), "-1", AUTO),
         (SecretReference(), "hf/token", SecretKey("hf", "token")),
         (VolumeSpec(), "pvc:models:/models", Volume("models", "/models", persistent_volume_claim="models")),
         (VolumeSpec(), "hostPath:/data:/mnt/d:rw", Volume("mnt-d", "/mnt/d", host_path="/data", read_only=False)),
@@ -53,6 +73,11 @@ def test_values(type_: click.ParamType[Any], text: str, value: Any) -> None:
         (KeyValue(typed=True), "seed=017"),
         (KeyValue(typed=True), "x=.inf"),
         (KeyValue(typed=True), "x=[1"),
+        (TokenCount(), "auto"),
+        (TokenCount(), ".5k"),
+        (TokenCount(), "4.5K"),
+        (TokenCount(auto=True), "32kk"),
+        (TokenCount(auto=True), ""),
         (SecretReference(), "hf_abcdef"),
         (VolumeSpec(), "models:/models"),
         (VolumeSpec(), "nfs:server:/models"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from rayllm_ctl.cli.settings.names import setting_fields
 from rayllm_ctl.cli.settings.taken import SettingValue, taken_settings
+from rayllm_ctl.cli.values import AUTO
 from rayllm_ctl.model.text.json_form import camel
 
 _REPLICAS = ("replicas.fixed", "replicas.min", "replicas.max")
@@ -45,6 +46,7 @@ def below_spec(
         return given.get(field) == value or in_file(field, value)
 
     fields = {field for field in settings if not is_given(field) and (known is None or field in known)}
+    fields -= {field for field in fields if settings[field].value is AUTO}
     if any(map(is_given, (*_REPLICAS, "replicas.count"))):
         fields -= set(_REPLICAS)
     elif any(settings[field].from_variable for field in fields.intersection(_REPLICAS)):

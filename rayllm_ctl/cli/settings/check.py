@@ -12,6 +12,7 @@ from rayllm_ctl.cli.service import replaced
 from rayllm_ctl.cli.settings.file import unknown_name
 from rayllm_ctl.cli.settings.names import PATHS, setting_fields, setting_options
 from rayllm_ctl.cli.settings.sources import from_yaml
+from rayllm_ctl.cli.values import AUTO
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.names import namespace_problem
 from rayllm_ctl.model.spec.checks.service import validate
@@ -72,7 +73,7 @@ def _problems(name: str, value: Any) -> Iterator[tuple[str, str]]:
         except UsageError as error:
             yield error.message, "; ".join(error.hints)
     field = setting_fields()[name]
-    if not field or field == "gateway":
+    if not field or field == "gateway" or value is AUTO:
         return
     service = LLMService(name="any", model=Model("any"))
     if field == "replicas.min":

@@ -87,7 +87,7 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         (("plan", "--model", "Qwen/Qwen3-8B", "--rows", "5"), "--rows applies to a BatchJob only"),
         (("deploy", "-f", "SPEC"), 'kind: "BatchJob" is not supported (expected LLMService)'),
         (("render", "-f", "SPEC", "--template-dir", "."), "does not apply to a BatchJob"),
-        (("batch", "submit", "--model", "m"), "--output, --input required, or a spec file"),
+        (("batch", "submit", "--model", "m"), "--output and --input are required, or a spec file"),
         (
             (*without("--prompt"), "--prompt", "{{ text", "--dry-run=client"),
             "spec.prompt.template: not a valid Jinja template",
