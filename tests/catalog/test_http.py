@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 
@@ -65,3 +66,23 @@ def test_a_redirect_to_https_is_followed() -> None:
 def test_a_redirect_to_what_is_no_address_is_an_error() -> None:
     with pytest.raises(FetchError, match="redirected to an invalid address"):
         follow("https://hub.example/a", {"https://hub.example/a": "https://hub.example:port/"}, [])
+
+
+def test_requests_are_logged_without_queries_and_passwords(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "rayllm_ctl.requests")
+    seen: list[tuple[str, str | None]] = []
+    follow("https://user:pw@hub.example/a", {"https://user:pw@hub.example/a": "https://cdn.example/b?sig=secret"}, seen)
+    lines = [message.rpartition(" in ")[0] for message in caplog.messages]
+    assert lines == ["GET https://hub.example/a 302", "GET https://cdn.example/b 200"]
+
+
+def test_a_request_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "rayllm_ctl.requests")
+
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("no route", request=request)
+
+    session = httpx2.Client(transport=httpx2.MockTransport(handle))
+    with pytest.raises(FetchError, match="cannot be reached"):
+        get(session, "https://hub.example:8443/a", {}, 100, deadline=time.monotonic() + 60, timeout=60)
+    assert caplog.messages == ["GET https://hub.example:8443/a failed: ConnectError"]

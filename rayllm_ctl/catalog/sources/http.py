@@ -74,9 +74,7 @@ def get(
     try:
         request = session.build_request("GET", url, headers=headers, timeout=timeout)
         for _ in range(MAX_REDIRECTS + 1):
-            start = time.monotonic()
-            with closing(session.send(request, stream=True, follow_redirects=False)) as response:
-                _log(response, time.monotonic() - start)
+            with closing(_send(session, request)) as response:
                 if not response.has_redirect_location:
                     _raise_for_status(response)
                     return Answer(_body(response, limit, deadline, whole), response.headers)
@@ -92,10 +90,18 @@ def get(
     raise FetchError("redirected too often", kind="broken")
 
 
-def _log(response: httpx2.Response, seconds: float) -> None:
-    request, url = response.request, response.request.url
-    address = f"{url.scheme}://{url.host}{url.path}"
-    _requests.debug("%s %s %d in %.0f ms", request.method, address, response.status_code, 1000 * seconds)
+def _send(session: httpx2.Client, request: httpx2.Request) -> httpx2.Response:
+    """The response, whose body is not read yet."""
+    start = time.monotonic()
+    address = f"{request.url.scheme}://{request.url.netloc.decode()}{request.url.path}"
+    try:
+        response = session.send(request, stream=True, follow_redirects=False)
+    except httpx2.HTTPError as error:
+        _requests.debug("%s %s failed: %s", request.method, address, type(error).__name__)
+        raise
+    milliseconds = 1000 * (time.monotonic() - start)
+    _requests.debug("%s %s %d in %.0f ms", request.method, address, response.status_code, milliseconds)
+    return response
 
 
 def _redirected(response: httpx2.Response) -> httpx2.Request:

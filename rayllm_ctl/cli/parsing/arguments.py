@@ -43,6 +43,27 @@ def normalized(arguments: Sequence[str], options: Mapping[str, click.Option], ct
     return found
 
 
+_CLUSTER = ("-n", "--namespace", "--kubeconfig", "--context", "--request-timeout")
+
+
+def moved_behind(arguments: Sequence[str], options: Mapping[str, click.Option]) -> list[str]:
+    """`arguments` of a group with `options`, in which flags of the cluster stand behind the name of the command."""
+    before, moved = list[str](), list[str]()
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        name = word.partition("=")[0]
+        if word in _CLUSTER and rest:
+            moved += [word, rest.pop(0)]
+        elif name in _CLUSTER or (word.startswith("-n") and "-n" not in options):
+            moved.append(word)
+        else:
+            before.append(word)
+            if word in options and takes_value(options[word]) and rest:
+                before.append(rest.pop(0))
+    return [*before, *rest[:1], *moved, *rest[1:]]
+
+
 def _split(word: str, options: Mapping[str, click.Option]) -> list[str]:
     """-n=llm and -An=llm as two words; anything else unchanged."""
     if word.startswith("--") or "=" not in word:

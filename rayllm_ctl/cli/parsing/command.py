@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from rayllm_ctl.cli.parsing.arguments import normalized, options_by_name
+from rayllm_ctl.cli.parsing.arguments import moved_behind, normalized, options_by_name
 from rayllm_ctl.cli.parsing.global_flags import GLOBAL_FLAGS
 
 ALL = "rayllm.help_all"
@@ -68,9 +68,9 @@ class Command(_Base):
 class CommandGroup(_Base, click.Group):
     """A command with commands below it. Without one of them it prints its help, as kubectl does."""
 
-    def below(self, ctx: click.Context, arguments: Sequence[str]) -> list[str]:  # noqa: ARG002
-        """`arguments` as they are parsed."""
-        return list(arguments)
+    def below(self, ctx: click.Context, arguments: Sequence[str]) -> list[str]:
+        """`arguments` as they are parsed: flags of the cluster before a command, as kubectl takes them, follow it."""
+        return moved_behind(arguments, options_by_name(self, ctx))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, self.below(ctx, args))

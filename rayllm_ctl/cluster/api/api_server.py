@@ -142,6 +142,7 @@ class ApiServer:
                 timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout),
             )  # fmt: skip
         except (urllib3.exceptions.HTTPError, OSError) as error:
+            requests.debug("%s %s failed: %s", method, url, type(error).__name__)
             raise unreachable(error, self.server, self.context) from error
         requests.debug("%s %s %d in %.0f ms", method, url, response.status, 1000 * (time.monotonic() - start))
         try:

@@ -43,6 +43,27 @@ def test_a_namespace_as_kubectl_takes_it(capsys: pytest.CaptureFixture[str]) -> 
     assert "\n  namespace: llm\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "before", [("-n", "other"), ("-n=other",), ("-nother",), ("--namespace=other",), ("-v", "--namespace", "other")]
+)
+def test_flags_of_the_cluster_may_stand_before_the_command(before: tuple[str, ...], run: Run, deploy: Deploy) -> None:
+    deploy("--model", "Qwen/Qwen3-0.6B", "--name", "tiny")
+    assert run("status", "-o=name").out == "rayservice.ray.io/tiny\n"
+    assert run(*before, "status", "-o=name").out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("-n", "a", "batch", "list"), ("batch", "-n", "a", "list"), ("-n=a", "bench", "x"), ("bench", "-na", "x")],
+)
+def test_flags_of_the_cluster_before_a_group(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert "kubeconfig /absent does not exist" in error_of(capsys, "--kubeconfig", "/absent", *arguments)
+
+
+def test_flags_of_the_cluster_before_a_command_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert error_of(capsys, "-n", "a", "gpus") == "✗ unknown flag: -n\n\nhint: rayllm-ctl gpus --help\n"
+
+
 def test_short_flags_in_one_word(run: Run, deploy: Deploy) -> None:
     deploy("--model", "Qwen/Qwen3-0.6B", "--name", "tiny")
     assert run("status", "-Ao=name").out == run("status", "-A", "-o", "name").out != ""
@@ -189,6 +210,17 @@ def test_verbose_prints_the_requests(flags: tuple[str, ...], run: Run, deploy: D
         assert any("/namespaces/llm/events?" in line and " 200 in " in line for line in lines)
         assert run(*flags, "events", "tiny").err.count("GET http") >= len(lines)
     assert "GET http" not in run("events", "tiny").err
+
+
+@pytest.mark.parametrize("before", [(), ("--color=never",), ("--color", "never"), ("-v",)])
+def test_bench_without_a_command_runs(before: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["bench", *before, "--help"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: rayllm-ctl bench [OPTIONS] COMMAND")
+    assert app.run(["bench", *before, "run", "--help"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("Usage: rayllm-ctl bench run [OPTIONS] [NAME]")
+    assert app.run(["bench", *before, "qwen", "--help"]) == 0
+    assert capsys.readouterr().out == page
 
 
 @pytest.mark.parametrize("arguments", [("plan", "--help"), ("plan", "--offline", "--help-all"), ("help", "-v", "plan")])

@@ -123,8 +123,8 @@ def test_set_rejects_what_no_command_would_take(
 def test_what_set_writes_is_what_commands_read(config: Config, file: Path, tmp_path: Path) -> None:
     given = {
         "offline": ("yes",), "vllm-version": ("0.10",), "gpu-memory-utilization": ("0.8",), "min-replicas": ("2",),
-        "node-selector": ("team=search", "size=8"), "ttft": ("500ms",), "max-model-len": ("auto",), "gateway": ("true",), "memory": ("64Gi",),
-        "volume": ("pvc:models:/models",),
+        "node-selector": ("team=search", "size=8"), "ttft": ("500ms",), "gateway": ("true",), "memory": ("64Gi",),
+        "max-model-len": ("auto",), "volume": ("pvc:models:/models",),
     }  # fmt: skip
     for name, values in given.items():
         assert config("set", name, *values)[0] == 0

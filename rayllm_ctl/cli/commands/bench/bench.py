@@ -29,13 +29,17 @@ class _BenchGroup(Subcommands):
     """`run` if no command follows the global flags."""
 
     def below(self, ctx: click.Context, arguments: Sequence[str]) -> list[str]:
-        words = list(arguments)
+        words = super().below(ctx, arguments)
         options = options_by_name(self, ctx)
-        while words and words[0] in options and words[0] not in ctx.help_option_names:
-            del words[: 2 if takes_value(options[words[0]]) else 1]
-        if words and words[0] not in (*self.table, *ctx.help_option_names):
-            return ["run", *arguments]
-        return list(arguments)
+        place = 0
+        while place < len(words) and words[place] not in ctx.help_option_names:
+            name, equals, _ = words[place].partition("=")
+            if name not in options:
+                break
+            place += 2 if takes_value(options[name]) and not equals else 1
+        if place < len(words) and words[place] not in (*self.table, *ctx.help_option_names):
+            words.insert(place, "run")
+        return words
 
 
 @click.group(name="bench", cls=_BenchGroup, table=COMMANDS, load=_load, short_help="Measure a service under load.",
