@@ -57,7 +57,7 @@ def resolve_service(
         service = dataclasses.replace(service, namespace=namespace)
     problems = validate(service)
     if problems:
-        raise invalid(problems, file, overrides, flags, _usage())
+        raise invalid(problems, file, overrides, flags)
     return service
 
 
@@ -72,12 +72,14 @@ def _usage() -> str:
 
 
 def invalid(
-    problems: Sequence[Problem], file: Path | None, overrides: Mapping[str, Any], flags: Mapping[str, str], usage: str
+    problems: Sequence[Problem], file: Path | None, overrides: Mapping[str, Any], flags: Mapping[str, str]
 ) -> UsageError:
-    """The error with every problem by its flag or path; `usage` is the hint if there is no file to correct."""
+    """The error with every problem by its flag or path. The hint is what to correct: the file, or the command line."""
     hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
-    lines = [f"{place(problem, overrides, flags)}: {_as_typed(problem, overrides, flags)}" for problem in problems]
-    corrected = usage if file is None else f"correct {'standard input' if str(file) == '-' else file}"
+    places = [place(problem, overrides, flags) for problem in problems]
+    lines = [f"{at}: {_as_typed(one, overrides, flags)}" for at, one in zip(places, problems, strict=True)]
+    of_flags = all(at != one.where for at, one in zip(places, problems, strict=True))
+    corrected = _usage() if file is None or of_flags else f"correct {'standard input' if str(file) == '-' else file}"
     return UsageError("\n".join(lines), hint=tuple(hints) or corrected)
 
 

@@ -131,3 +131,23 @@ def test_auto_takes_back_the_context_of_a_file(spec: Path, flag: str, capsys: py
     assert json.loads(capsys.readouterr().out)["engine"]["maxModelLen"] == 8192
     assert app.run([*arguments, "--max-model-len", flag]) == 0
     assert json.loads(capsys.readouterr().out)["engine"]["maxModelLen"] == 40960
+
+
+@pytest.mark.parametrize("command", ["plan", "render", "init"])
+def test_the_hint_for_a_flag_above_a_file(spec: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run([command, "-f", str(spec), "--tp", "0", "--offline"]) == 2
+    assert capsys.readouterr().err == f"✗ --tp: must be at least 1, not 0\n\nhint: rayllm-ctl {command} --help\n"
+
+
+@pytest.mark.parametrize("command", [("plan",), ("render",), ("batch", "submit", "--dry-run=client")])
+def test_the_hint_for_a_flag_above_a_batch_job(
+    tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(
+        "apiVersion: rayllm.io/v1alpha1\nkind: BatchJob\nmetadata: {name: sums}\nspec: {model: {id: Qwen/Qwen3-8B}, "
+        "input: {paths: [s3://b/i.jsonl]}, output: {path: s3://b/o}, prompt: {column: text}}\n"
+    )
+    assert app.run([*command, "-f", str(job), "--tp", "0", "--offline"]) == 2
+    name = " ".join(word for word in command if word[:1] != "-")
+    assert capsys.readouterr().err == f"✗ --tp: must be at least 1, not 0\n\nhint: rayllm-ctl {name} --help\n"

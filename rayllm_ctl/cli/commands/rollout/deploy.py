@@ -67,7 +67,7 @@ def command(
 ) -> None:
     """Bring MODEL, a name on the Hugging Face Hub, to an OpenAI-compatible endpoint.
 
-    Plans and renders it, applies the manifests, and waits until the model answers.
+    Plan and render it, apply the manifests, and wait until the model answers.
 
     \b
       rayllm-ctl deploy Qwen/Qwen3-32B --gpu H100-80GB --tp 4 --max-replicas 4
