@@ -43,7 +43,7 @@ _OWN: FlagTable = (
         {
             "multiple": True,
             "metavar": "PATH",
-            "help": "File, folder or glob in the pods or an object store; - reads prompts, one per line. Repeatable.",
+            "help": "File, folder or glob in the pods or an object store; - reads a prompt per line. Can be repeated.",
         },
     ),
     (

@@ -39,7 +39,7 @@ def resolve_batch(
         batch = dataclasses.replace(batch, namespace=namespace)
     problems = validate_batch(batch)
     if problems:
-        raise invalid(problems, file, overrides, flags)
+        raise invalid(problems, file, overrides, flags, namespace)
     return batch
 
 

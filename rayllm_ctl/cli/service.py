@@ -57,7 +57,7 @@ def resolve_service(
         service = dataclasses.replace(service, namespace=namespace)
     problems = validate(service)
     if problems:
-        raise invalid(problems, file, overrides, flags)
+        raise invalid(problems, file, overrides, flags, namespace)
     return service
 
 
@@ -72,9 +72,18 @@ def _usage() -> str:
 
 
 def invalid(
-    problems: Sequence[Problem], file: Path | None, overrides: Mapping[str, Any], flags: Mapping[str, str]
+    problems: Sequence[Problem],
+    file: Path | None,
+    overrides: Mapping[str, Any],
+    flags: Mapping[str, str],
+    namespace: str | None = None,
 ) -> UsageError:
-    """The error with every problem by its flag or path. The hint is what to correct: the file, or the command line."""
+    """The error with every problem by its flag or path. The hint is what to correct: the file, or the command line.
+
+    namespace: that of the command line.
+    """
+    if namespace is not None:
+        flags = {**flags, "namespace": "--namespace"}
     hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
     places = [place(problem, overrides, flags) for problem in problems]
     lines = [f"{at}: {_as_typed(one, overrides, flags)}" for at, one in zip(places, problems, strict=True)]
@@ -125,6 +134,8 @@ def place(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, st
     """The flag that set the field, or its path in the spec file."""
     if problem.path == ("metadata", "name"):
         return flags.get("name", problem.where)
+    if problem.path == ("metadata", "namespace"):
+        return flag_of("namespace", flags) if "namespace" in flags else problem.where
     for field, value in overrides.items():
         path = _path(field)
         if field not in flags or problem.path[: len(path)] != path:

@@ -139,6 +139,18 @@ def test_the_hint_for_a_flag_above_a_file(spec: Path, command: str, capsys: pyte
     assert capsys.readouterr().err == f"✗ --tp: must be at least 1, not 0\n\nhint: rayllm-ctl {command} --help\n"
 
 
+@pytest.mark.parametrize("words", [(), ("-f", "{spec}")])
+@pytest.mark.parametrize("command", ["render", "init"])
+def test_a_namespace_of_a_flag(
+    spec: Path, command: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [word.format(spec=spec) for word in words] or ["Qwen/Qwen3-8B"]
+    assert app.run([command, *given, "-n", "A_B", "--offline"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith('✗ --namespace: "A_B" is not a valid namespace')
+    assert err.endswith(f"\n\nhint: rayllm-ctl {command} --help\n")
+
+
 @pytest.mark.parametrize("command", [("plan",), ("render",), ("batch", "submit", "--dry-run=client")])
 def test_the_hint_for_a_flag_above_a_batch_job(
     tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]

@@ -67,8 +67,8 @@ def below_spec(
 
 
 def namespace_below(namespace: str | None, in_file: str | None) -> str | None:
-    """The namespace of a flag, else of the spec file, else of a setting."""
-    return in_file if in_file is not None and "namespace" in taken_settings() else namespace
+    """`namespace` of the command line, or of a setting where the spec file has none; None: that of the spec file."""
+    return None if in_file is not None and "namespace" in taken_settings() else namespace
 
 
 def _fields_of(file: Path | None) -> Callable[..., bool]:

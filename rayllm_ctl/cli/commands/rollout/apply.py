@@ -24,7 +24,7 @@ from rayllm_ctl.model.spec.ray_options import Way
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     required=True,
-    help="Spec file, - for standard input; repeatable.",
+    help="Spec file, - for standard input. Can be repeated.",
 )
 @click.option("--accept-risk", is_flag=True, help="Apply a plan that is risky.")
 @click.option("--offline", is_flag=True, help="Do not use the network to look up the models.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "files",
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
-    help="Spec file of a service to check for, - for standard input; repeatable.",
+    help="Spec file of a service to check for, - for standard input. Can be repeated.",
 )
 @click.option(
     "--security",
