@@ -14,10 +14,10 @@ ALL = "rayllm.help_all"
 
 
 class UnknownFlagError(click.UsageError):
-    """A flag that a command does not have, with hints at those that were probably meant."""
+    """Flags that a command does not have, with hints at those that were probably meant."""
 
-    def __init__(self, flag: str, ctx: click.Context, hints: Sequence[str]) -> None:
-        super().__init__(f"unknown flag: {flag}", ctx)
+    def __init__(self, flags: Sequence[str], ctx: click.Context, hints: Sequence[str]) -> None:
+        super().__init__(f"unknown flag{'s' if len(flags) > 1 else ''}: {', '.join(flags)}", ctx)
         self.hints = tuple(hints)
 
 
@@ -47,10 +47,10 @@ class _Base(click.Command):
         try:
             return super().parse_args(ctx, list(words))
         except click.NoSuchOption as error:
-            from rayllm_ctl.cli.parsing.unknown_flags import hints_for
+            from rayllm_ctl.cli.parsing.unknown_flags import unknown_flags
 
-            flag, hints = hints_for(self, ctx, error.option_name, words)
-            raise UnknownFlagError(flag, ctx, hints) from None
+            flags, hints = unknown_flags(self, ctx, error.option_name, words)
+            raise UnknownFlagError(flags, ctx, hints) from None
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from rayllm_ctl.cli.help.page import write_page

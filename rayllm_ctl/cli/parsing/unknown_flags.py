@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import click
 
-from rayllm_ctl.cli.parsing.arguments import options_by_name
+from rayllm_ctl.cli.parsing.arguments import options_by_name, takes_value
 
 _MOST_NAMED = 3
 
 
-def hints_for(
+def unknown_flags(
     command: click.Command, ctx: click.Context, option: str, words: Sequence[str]
-) -> tuple[str, tuple[str, ...]]:
-    """The unknown flag of `words`, and hints at what was meant. option: as Click knows it, -t for -tp."""
-    place = next(index for index, word in enumerate(words) if word.partition("=")[0] == option or _begins(word, option))
-    flag, equals, value = words[place].partition("=")
-    after = words[place + 1] if place + 1 < len(words) else ""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The unknown flags of `words`, and hints at what was meant. option: the first, as Click knows it: -t for -tp."""
     options = options_by_name(command, ctx)
-    if "--engine-arg" in options:
-        from rayllm_ctl.workflows.plan.engine_arguments import instead_of
+    found = dict(_unknown(words, options, ctx.allow_interspersed_args)) or {option: None}
+    of_vllm = _of_vllm(found) if "--engine-arg" in options else {}
+    hints = list(of_vllm.values())
+    for flag in found:
+        near = near_flags(flag, (name for name in options if name.startswith("--"))) if flag not in of_vllm else []
+        if near:
+            hints.append(("" if len(found) == 1 else f"{flag}: ") + f"did you mean {' or '.join(near)}?")
+    if len(found) == 1 and not of_vllm and not option.startswith("--"):
+        return (option,), tuple(hints)
+    return tuple(found), tuple(hints)
 
-        follows = value if equals else after if after and not after.startswith("-") else None
-        instead = instead_of(flag, follows)
-        if instead:
-            return flag, (f"{instead}    # vLLM's {flag}" if instead.startswith("--") else instead,)
-    near = near_flags(flag, (name for name in options if name.startswith("--")))
-    return flag if flag.startswith("--") else option, (f"did you mean {' or '.join(near)}?",) if near else ()
+
+def _unknown(
+    words: Sequence[str], options: Mapping[str, click.Option], interspersed: bool
+) -> Iterator[tuple[str, str | None]]:
+    """Each unknown flag, and the value that follows it. interspersed: flags may follow an argument."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        is_flag = word.startswith("-") and word != "-"
+        if word == "--" or not (is_flag or interspersed):
+            return
+        if not is_flag:
+            continue
+        if name in options:
+            del rest[: options[name].nargs if takes_value(options[name]) and not equals else 0]
+        elif word.startswith("--") or word[:2] not in options:
+            follows = rest[0] if rest and not rest[0].startswith("-") else None
+            yield name, value if equals else follows
 
 
-def _begins(word: str, option: str) -> bool:
-    """Whether `word` is short flags that begin with `option`."""
-    return not word.startswith("--") and not option.startswith("--") and word.startswith(option)
+def _of_vllm(found: Mapping[str, str | None]) -> dict[str, str]:
+    """What to type instead of each flag that vLLM has."""
+    from rayllm_ctl.workflows.plan.engine_arguments import instead_of
+
+    instead = {flag: instead_of(flag, value) for flag, value in found.items()}
+    return {
+        flag: f"{text}    # vLLM's {flag}" if text.startswith("--") else text for flag, text in instead.items() if text
+    }
 
 
 def near_flags(flag: str, known: Iterable[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from rayllm_ctl.catalog.engines import engine, engine_versions
-from rayllm_ctl.model.spec.checks.engine_args import FRONTEND_ARGUMENTS, OWN_FIELD, forbidden_args
+from rayllm_ctl.model.spec.checks.engine_args import FRONTEND_ARGUMENTS, OWN_FIELD, forbidden_args, holds_a_credential
 
 _SHORT = {
     "-cc": "compilation_config",
@@ -25,6 +25,8 @@ def instead_of(flag: str, value: str | None) -> str:
 
     value: None if no value follows.
     """
+    if value is not None and holds_a_credential(value):
+        value = None
     name, negated = _SHORT.get(flag, flag.lstrip("-").replace("-", "_")), False
     known = {**FRONTEND_ARGUMENTS, **engine(engine_versions()[-1]).arguments}
     if name not in known and name.removeprefix("no_") in known:

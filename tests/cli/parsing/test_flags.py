@@ -151,6 +151,31 @@ def test_flags_of_vllm(typed: str, hint: str, capsys: pytest.CaptureFixture[str]
     assert "hf_secret" not in err
 
 
+def test_all_flags_of_a_command_of_vllm_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    typed = "--tensor-parallel-size 4 --max-model-len 32k --enable-lora --quantisation=fp8 --env A=1 --xyz -dp 2"
+    assert error_of(capsys, "deploy", "Qwen/Qwen3-8B", *typed.split()) == (
+        "✗ unknown flags: --tensor-parallel-size, --enable-lora, --quantisation, --xyz, -dp\n\n"
+        "hint: --tp 4    # vLLM's --tensor-parallel-size\n"
+        "      --engine-arg enable_lora=true    # vLLM's --enable-lora\n"
+        "      vLLM's -dp cannot be set: Ray Serve LLM does not support it in build_openai_app; use more replicas "
+        "(--replicas)\n"
+        "      --quantisation: did you mean --quantization?\n"
+        "      rayllm-ctl deploy --help\n"
+    )
+
+
+def test_flags_after_a_command_are_not_those_of_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    err = error_of(capsys, "--bogus", "plan", "--gpu", "L4", "X")
+    assert err == "✗ unknown flag: --bogus\n\nhint: rayllm-ctl --help\n"
+
+
+def test_a_credential_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    token = "hf_" + "x" * 30
+    err = error_of(capsys, "deploy", "X", "--hf-overrides", token, "--load-format", token)
+    assert token not in err
+    assert "--engine-arg load_format=VALUE" in err
+
+
 def test_flags_of_vllm_are_of_commands_with_an_engine(capsys: pytest.CaptureFixture[str]) -> None:
     err = error_of(capsys, "status", "--trust-remote-code")
     assert err == "✗ unknown flag: --trust-remote-code\n\nhint: rayllm-ctl status --help\n"
