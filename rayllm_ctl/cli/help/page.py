@@ -84,7 +84,8 @@ def _records(command: click.Command, ctx: click.Context, program: str) -> Iterat
     """The long name of each option, and its line of the page."""
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-        if record is not None:
+        is_short = param.name == "help_all" and isinstance(command, click.Group)  # the page of a group has all options
+        if record is not None and not is_short:
             names, text = record
             yield max(param.opts, key=len), (_NUMBER.sub("N", names), _unbroken(_range(text), program))
 

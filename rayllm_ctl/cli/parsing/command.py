@@ -38,7 +38,7 @@ class _Base(click.Command):
     """Global flags, pflag's forms, and help pages."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        return [*super().get_params(ctx), *GLOBAL_FLAGS]
+        return [*super().get_params(ctx), *GLOBAL_FLAGS, HELP_ALL]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if ctx.resilient_parsing:
@@ -60,9 +60,6 @@ class _Base(click.Command):
 
 class Command(_Base):
     """A command that does something."""
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        return [*super().get_params(ctx), HELP_ALL]
 
 
 class CommandGroup(_Base, click.Group):

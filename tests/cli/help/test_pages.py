@@ -126,6 +126,16 @@ def test_the_plugin_has_examples_with_its_own_name(capsys: pytest.CaptureFixture
     assert "rayllm-ctl" not in text
 
 
+@pytest.mark.parametrize("words", [(), ("keys",)])
+def test_the_page_of_a_group_has_all_options(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run([*words, "--help"]) == 0
+    expected = capsys.readouterr().out
+    assert app.run([*words, "--help-all"]) == 0
+    assert capsys.readouterr().out == expected
+    assert "--verbose" in expected
+    assert "--help-all" not in expected
+
+
 @pytest.mark.parametrize("words", [("deploy",), ("batch", "submit"), ("keys",), ()])
 def test_help_shows_the_page_of_a_command(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run([*words, "--help"]) == 0

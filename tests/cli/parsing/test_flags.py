@@ -9,7 +9,9 @@ import click
 import pytest
 
 from rayllm_ctl.cli import app
+from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.parsing.unknown_flags import near_flags
+from rayllm_ctl.cli.session import live_view
 from tests.cli.conftest import Deploy, Run
 
 MODEL = ("plan", "Qwen/Qwen3-8B", "--offline", "--gpu", "L4")
@@ -235,6 +237,23 @@ def test_verbose_prints_the_requests(flags: tuple[str, ...], run: Run, deploy: D
         assert any("/namespaces/llm/events?" in line and " 200 in " in line for line in lines)
         assert run(*flags, "events", "tiny").err.count("GET http") >= len(lines)
     assert "GET http" not in run("events", "tiny").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ci", "live"),
+    [(("gpus",), "", True), (("-v", "gpus"), "", False), (("gpus", "--debug"), "", False), (("gpus",), "true", False)],
+)
+def test_a_live_view_has_no_lines_between(
+    arguments: tuple[str, ...], ci: str, live: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @click.command(cls=Command)
+    @click.pass_context
+    def command(ctx: click.Context) -> None:
+        assert live_view(ctx) is live
+
+    monkeypatch.setattr(app.LazyGroup, "get_command", lambda self, ctx, name: command)
+    monkeypatch.setenv("CI", ci)
+    assert app.run(arguments) == 0
 
 
 @pytest.mark.parametrize("before", [(), ("--color=never",), ("--color", "never"), ("-v",)])
