@@ -77,7 +77,7 @@ def test_adopt(service: Declared, file: str) -> None:
 def test_commands_change_the_llmservice(service: Declared) -> None:
     bench = service.bench
     where = ("-n", bench.namespace)
-    bench.run("scale", NAME, "--min", "1", "--max", "2", *where)
+    bench.run("scale", NAME, "--min-replicas", "1", "--max-replicas", "2", *where)
     assert service.item["spec"]["replicas"] == {"min": 1, "max": 2}
     assert service.condition("Ready")[0] == "True"
     bench.run("rollback", NAME, *where)

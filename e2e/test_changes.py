@@ -31,7 +31,7 @@ def test_what_was_applied_can_be_listed_scaled_and_applied_again(simulated: Benc
     assert [one["revision"] for one in revisions] == [1, 2]
     assert all(one["outcome"].startswith("Ready after") for one in revisions), revisions
 
-    simulated.run("scale", *where, "--max", "3")
+    simulated.run("scale", *where, "--max-replicas", "3")
     assert most_workers(simulated) == {3}
     again = simulated.run(*flags(simulated, "--max-replicas", "3", "--no-wait"))
     assert "rayservice/kept unchanged" in again.err, str(again)

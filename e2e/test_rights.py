@@ -20,7 +20,7 @@ NAME = "allowed"
 
 FLAGS = {
     "wait": ("--for", "ready"), "bundle": ("--output", "{folder}/{number}.tar.gz"),
-    "scale": ("--max", "2", "--no-wait"),
+    "scale": ("--max-replicas", "2", "--no-wait"),
     "suspend": ("--no-wait",), "resume": ("--no-wait",), "restart": ("--no-wait",), "rollback": ("--no-wait",),
 }  # fmt: skip
 """What a command takes beside the name of the service."""

@@ -58,7 +58,7 @@ _OWN: FlagTable = (
     ),
     (("--key-column",), "input.key_column", {"metavar": "COLUMN", "help": "Column that identifies rows."}),
     (
-        ("--output",),
+        ("--output-path",),
         "output.path",
         {"metavar": "PATH", "help": "Folder for the answers, on a volume or in an object store."},
     ),

@@ -77,7 +77,7 @@ def _described(file: Path | None, overrides: Mapping[str, Any]) -> BatchJob:
         if not isinstance(found, BatchJob):
             raise UsageError(f"{file}: describes an LLMService, not a BatchJob", hint=f"rayllm-ctl deploy -f {file}")
         return found
-    required = {"model.id": "MODEL", "output.path": "--output"}
+    required = {"model.id": "MODEL", "output.path": "--output-path"}
     missing = [flag for field, flag in required.items() if field not in overrides]
     if not overrides.keys() & {"input.paths", "input.prompts"}:
         missing.append("--input")
@@ -85,7 +85,7 @@ def _described(file: Path | None, overrides: Mapping[str, Any]) -> BatchJob:
         raise UsageError(
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} required, or a spec file",
             hint=(
-                "rayllm-ctl batch submit Qwen/Qwen3-8B --input s3://bucket/in.txt --output s3://bucket/out/",
+                "rayllm-ctl batch submit Qwen/Qwen3-8B --input s3://bucket/in.txt --output-path s3://bucket/out/",
                 "rayllm-ctl batch submit -f job.yaml",
             ),
         )

@@ -9,6 +9,7 @@ import click
 
 from rayllm_ctl.cli.option_groups import gathered
 from rayllm_ctl.cli.values import Duration
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,46 +17,42 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class KubeFlags:
-    """Cluster and namespace; None: from the kubeconfig."""
+    """Cluster and namespace; None: from the kubeconfig. user, groups: to act as, instead of those of the kubeconfig."""
 
     kubeconfig: str | None
     context: str | None
     namespace: str | None
     request_timeout: float
+    user: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 API_TIMEOUT = 30.0
 """Seconds for a request to the API server."""
 
+_PARAMETERS = ("kubeconfig", "context", "namespace", "user", "groups", "request_timeout")
+
 
 def kube_options(function: F) -> F:
-    """--kubeconfig, --context, -n and --request-timeout, handed over as `kube: KubeFlags`."""
-    timeout = click.option(
-        "--request-timeout",
-        type=Duration(),
-        default=f"{API_TIMEOUT:.0f}s",
-        show_default=True,
-        help="Timeout of a single request.",
-    )
-    return cluster_options(timeout(function), timeout="request_timeout")
-
-
-def cluster_options(function: F, timeout: str | None = None) -> F:
-    """--kubeconfig, --context and -n, handed over as `kube: KubeFlags`. timeout: the name of another one's value."""
+    """The flags for cluster and namespace, handed over as `kube: KubeFlags`."""
     options = (
         click.option("-n", "--namespace", help="Namespace; that of the context by default."),
         click.option("--kubeconfig", help="Path to the kubeconfig file; KUBECONFIG or ~/.kube/config by default."),
         click.option("--context", help="Kubeconfig context; the current context by default."),
+        click.option("--as", "user", metavar="USER", help="User to act as, or system:serviceaccount:NAMESPACE:NAME."),
+        click.option("--as-group", "groups", multiple=True, metavar="GROUP", help="Group of --as. Can be repeated."),
+        click.option(
+            "--request-timeout",
+            type=Duration(),
+            default=f"{API_TIMEOUT:.0f}s",
+            show_default=True,
+            help="Timeout of a single request.",
+        ),
     )
-    parameters = ("kubeconfig", "context", "namespace", *((timeout,) if timeout else ()))
+    return gathered(function, options, _PARAMETERS, "kube", _flags)
 
-    def flags(values: Mapping[str, Any]) -> KubeFlags:
-        seconds = values[timeout] if timeout else API_TIMEOUT
-        return KubeFlags(
-            kubeconfig=values["kubeconfig"],
-            context=values["context"],
-            namespace=values["namespace"],
-            request_timeout=seconds,
-        )
 
-    return gathered(function, options, parameters, "kube", flags)
+def _flags(values: Mapping[str, Any]) -> KubeFlags:
+    if values["groups"] and values["user"] is None:
+        raise UsageError("--as-group requires --as", hint="--as USER --as-group GROUP")
+    return KubeFlags(**values)

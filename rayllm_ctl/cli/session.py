@@ -28,6 +28,7 @@ def connect(kube: KubeFlags) -> Cluster:
     return connect_to(
         kube.kubeconfig,
         kube.context,
+        acting_as=(kube.user, kube.groups) if kube.user is not None else None,
         request_timeout=kube.request_timeout,
         notify=lambda message: click.echo(message, err=True),
     )

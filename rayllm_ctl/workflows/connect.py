@@ -12,11 +12,18 @@ if TYPE_CHECKING:
 
 
 def connect(
-    kubeconfig: str | None, context: str | None, *, request_timeout: float, notify: Callable[[str], None]
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    acting_as: tuple[str, tuple[str, ...]] | None,
+    request_timeout: float,
+    notify: Callable[[str], None],
 ) -> Cluster:
     """The cluster of `kubeconfig` and `context` (None: as the environment says). request_timeout in seconds.
+
+    acting_as: a user and groups to impersonate, instead of those of the kubeconfig.
 
     notify: called with a line for the user while a credential plugin is slow. Raises UserError if the kubeconfig
     cannot be used.
     """
-    return connect_to(kubeconfig, context, request_timeout=request_timeout, notify=notify)
+    return connect_to(kubeconfig, context, acting_as=acting_as, request_timeout=request_timeout, notify=notify)

@@ -21,7 +21,7 @@ TINY = (
 CHANGE = ("deploy", *TINY, "--env", "COLOR=blue", "--no-wait")
 
 
-SCALE = ("scale", "tiny", "--max", "4", "-n", "llm", "--no-wait")
+SCALE = ("scale", "tiny", "--max-replicas", "4", "-n", "llm", "--no-wait")
 SUSPEND = ("suspend", "tiny", "-n", "llm", "--no-wait")
 SERVICE = "GET /apis/ray.io/v1/namespaces/llm/rayservices/tiny"
 LIVE = "GET /apis/ray.io/v1/namespaces/llm/rayclusters/tiny-bcdfg"

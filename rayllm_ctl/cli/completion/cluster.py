@@ -51,7 +51,7 @@ def contexts(ctx: click.Context, typed: str) -> Iterable[str]:  # noqa: ARG001
 
 
 def _kept(what: Literal["services", "jobs", "namespaces"], ctx: click.Context) -> list[str]:
-    given = {name: ctx.params.get(name) for name in ("kubeconfig", "context", "namespace")}
+    given = {name: ctx.params.get(name) for name in ("kubeconfig", "context", "namespace", "user", "groups")}
     if not isinstance(given["namespace"], str) or what == "namespaces":
         given["namespace"] = None
     file = _cache_file([what, given, os.environ.get("KUBECONFIG"), *_changed(given["kubeconfig"])])
@@ -78,6 +78,8 @@ def _asked(what: str, given: dict[str, Any]) -> list[str]:
             context=given["context"],
             namespace=namespace,
             request_timeout=_REQUEST_SECONDS,
+            user=given["user"],
+            groups=given["groups"] or (),
         )
     )
     if what == "namespaces":

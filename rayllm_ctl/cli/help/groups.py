@@ -12,7 +12,7 @@ MOST_USED: dict[str, tuple[str, ...]] = {
     ),
     "plan": (
         "--file", *_SIZE, "--concurrency", "--input-tokens", "--output-tokens", "--ttft", "--tpot", "--offline",
-        "--explain", "--output",
+        "--explain", "--output", "--namespace",
     ),
     "render": (
         "--file", "--name", *_SIZE, "--image", "--hf-token-secret", "--gateway", "--offline", "--output-dir",
@@ -26,8 +26,8 @@ MOST_USED: dict[str, tuple[str, ...]] = {
         "--file", "--name", *_SIZE, "--local", "--fail-on", "--field-manager", "--output", "--namespace",
     ),
     "batch submit": (
-        "--file", "--name", "--input", "--prompt", "--output", "--output-format", "--max-tokens", *_BATCH_ENGINE,
-        "--concurrency", "--dry-run", "--wait", "-o", "--namespace",
+        "--file", "--name", "--input", "--prompt", "--output-path", "--output-format", "--max-tokens", *_BATCH_ENGINE,
+        "--concurrency", "--dry-run", "--wait", "--output", "--namespace",
     ),
     "bench run": (
         "--url", "--model", "--concurrency", "--rate", "--requests", "--duration", "--input-tokens",
@@ -73,7 +73,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Job": ("--cluster", "--deadline", "--max-errors"),
     "Load": (
         "--api", "--rate", "--arrivals", "--burst", "--ramp", "--duration", "--requests", "--warmup",
-        "--request-timeout", "--stream", "--set", "--seed", "--slo", "--find-max",
+        "--answer-timeout", "--stream", "--set", "--seed", "--slo", "--find-max",
     ),
     "Prompt": ("--input-tokens", "--output-tokens", "--prefix-tokens", "--prefixes", "--prompts", "--tokenizer"),
     "Server": (
@@ -83,7 +83,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "--wait", "--timeout", "--upgrade", "--accept-outage", "--rollback-on-failure", "--force-conflicts",
     ),
     "Manifest": ("--template-dir", "--kuberay-version"),
-    "Cluster": ("--kubeconfig", "--context", "--request-timeout"),
+    "Cluster": ("--kubeconfig", "--context", "--as", "--as-group", "--request-timeout"),
     "Global": ("--verbose", "--debug", "--color", "--help-all"),
 }  # fmt: skip
 """In the order of the page. Where a flag is in two groups, the command decides: see `group_of`."""
@@ -96,6 +96,4 @@ def group_of(command: str, flag: str) -> str | None:
     titles = [title for title, flags in GROUPS.items() if flag in flags]
     if command in ("bench run", "bench sweep"):
         titles.sort(key=lambda title: title not in _BENCH)
-    elif flag == "--request-timeout":
-        return "Cluster"
     return titles[0] if titles else None

@@ -43,7 +43,7 @@ def normalized(arguments: Sequence[str], options: Mapping[str, click.Option], ct
     return found
 
 
-_CLUSTER = ("-n", "--namespace", "--kubeconfig", "--context", "--request-timeout")
+_CLUSTER = ("-n", "--namespace", "--kubeconfig", "--context", "--as", "--as-group", "--request-timeout")
 
 
 def moved_behind(arguments: Sequence[str], options: Mapping[str, click.Option]) -> list[str]:

@@ -29,10 +29,9 @@ PATHS = frozenset({"kubeconfig", "prices", "template-dir"})
 
 OTHER_MEANING: Mapping[str, Collection[str]] = {
     "batch submit": ("concurrency",),
-    "bench run": ("concurrency", "input-tokens", "output-tokens", "rate", "request-timeout"),
+    "bench run": ("concurrency", "input-tokens", "output-tokens", "rate"),
     "bench sweep": (
-        "concurrency", "input-tokens", "output-tokens", "rate", "request-timeout", "replicas", "tp", "pp",
-        "max-num-seqs",
+        "concurrency", "input-tokens", "output-tokens", "rate", "replicas", "tp", "pp", "max-num-seqs",
     ),
     "image recipe": ("image", "vllm-version"),
     "logs": ("engine",),

@@ -39,7 +39,7 @@ class Flags:
     requests: int | None
     duration: float | None
     warmup: int
-    request_timeout: float
+    answer_timeout: float
     input_tokens: Length | None
     output_tokens: Length
     prefix_tokens: int | None
@@ -65,7 +65,7 @@ def check_flags(flags: Flags) -> None:
     if (flags.name is None) == (flags.url is None):
         problem = "both NAME and --url were given" if flags.name else "a service or --url is required"
         raise UsageError(problem, hint=("rayllm-ctl bench NAME", "rayllm-ctl bench --url http://HOST:PORT/v1"))
-    for name, seconds in (("--duration", flags.duration), ("--request-timeout", flags.request_timeout)):
+    for name, seconds in (("--duration", flags.duration), ("--answer-timeout", flags.answer_timeout)):
         if seconds == 0:
             raise UsageError(f"{name} must be greater than 0", hint=f"{name} 30s")
     if flags.concurrency and flags.rate:
@@ -121,7 +121,7 @@ def loads(flags: Flags) -> tuple[Load, ...]:
     duration = flags.duration if flags.duration or flags.requests else DEFAULT_SECONDS
     common: dict[str, Any] = {
         "requests": flags.requests, "duration": duration, "ramp": flags.ramp or 0.0, "warmup": flags.warmup,
-        "timeout": flags.request_timeout,
+        "timeout": flags.answer_timeout,
     }  # fmt: skip
     if flags.rate or flags.find_max:
         burst = flags.burst or 1

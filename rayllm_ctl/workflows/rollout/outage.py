@@ -36,7 +36,8 @@ def refuse_outage(diff: Diff, live: Object) -> None:
         lost = [consequence for consequence in changed.explanation.consequences if stops(consequence)]
         if changed.kind in WORKLOADS and lost:
             own = tuple(hint for consequence in lost for hint in consequence.hints)
-            scale = f"rayllm-ctl scale {changed.name} -n {changed.namespace} --min 2    # first: one keeps answering"
+            where = f"{changed.name} -n {changed.namespace}"
+            scale = f"rayllm-ctl scale {where} --min-replicas 2    # first: one keeps answering"
             raise OutageError(
                 f"{changed.kind.lower()}/{changed.name} would be unavailable during this change; nothing was applied: "
                 + "; ".join(consequence.message for consequence in lost),

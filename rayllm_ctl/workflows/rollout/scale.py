@@ -198,12 +198,14 @@ def _index(service: str, ids: Sequence[str], model: str | None) -> int:
 def _valid(service: str, before: Bounds, low: int | None, high: int | None) -> Bounds:
     after = Bounds(before.low if low is None else low, before.high if high is None else high)
     if after.high < 1:
-        raise UsageError("at most 0 replicas: a model needs at least 1", hint="--min 0 --max 1    # scales to zero")
+        raise UsageError(
+            "at most 0 replicas: a model needs at least 1", hint="--min-replicas 0 --max-replicas 1    # scales to zero"
+        )
     if after.low > after.high:
         raise UsageError(
             f"the minimum of {after.low} replicas is greater than the maximum of {after.high}; "
             f"{service} has {before} now",
-            hint=f"--min {after.low} --max {max(after.low, after.high)}",
+            hint=f"--min-replicas {after.low} --max-replicas {max(after.low, after.high)}",
         )
     return after
 

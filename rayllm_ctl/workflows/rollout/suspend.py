@@ -49,7 +49,7 @@ def prepare_suspension(cluster: Cluster, name: str, namespace: str) -> Suspensio
         if service.kuberay and parse_version(service.kuberay) < _SUSPENDS:
             raise UserError(
                 f"KubeRay {service.kuberay} cannot suspend a RayService: 1.6 or newer is required",
-                hint=f"rayllm-ctl scale {name} -n {namespace} --min 0    # no workers run while there are no requests",
+                hint=f"rayllm-ctl scale {name} -n {namespace} --min-replicas 0    # no workers run without requests",
             )
         if len(service.kind.clusters_of(service.live)) > 1:
             raise UserError(

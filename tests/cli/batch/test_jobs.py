@@ -164,7 +164,16 @@ def test_a_job_that_was_called_done_can_be_submitted_again_before_kuberay_knows_
     run: Run, api: FakeAPI
 ) -> None:
     fakejobs.running(api)
-    data = ("--input", "s3://bucket/in.txt", "--output", "s3://bucket/out", "--gpu", "L4", "--max-model-len", "8192")
+    data = (
+        "--input",
+        "s3://bucket/in.txt",
+        "--output-path",
+        "s3://bucket/out",
+        "--gpu",
+        "L4",
+        "--max-model-len",
+        "8192",
+    )
     again = ("batch", "submit", "--model", "Qwen/Qwen3-8B", "--offline", *data, "--name", NAME, "--dry-run=server")
     assert f"batch job {NAME} is running in namespace llm (Running)" in run(*again).err
     fakejobs.says(api, RESULT)

@@ -18,11 +18,11 @@ from tests.conftest import Golden
 from tests.specfile.test_explain import below
 
 FLAGS = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--offline", "--gpu", "L4", "--max-model-len", "8192")
-DATA = ("--input", "s3://bucket/in/*.jsonl", "--output", "s3://bucket/out", "--prompt", "Summarize: {{ text }}")
+DATA = ("--input", "s3://bucket/in/*.jsonl", "--output-path", "s3://bucket/out", "--prompt", "Summarize: {{ text }}")
 JOB = ("batch", "submit", *FLAGS, *DATA, "--name", "job", "-n", "llm")
 SUBMIT = (*JOB, "--no-wait")
 
-TEXT = ("batch", "submit", *FLAGS, "--input", "s3://bucket/in.txt", "--output", "s3://bucket/out", "--no-wait")
+TEXT = ("batch", "submit", *FLAGS, "--input", "s3://bucket/in.txt", "--output-path", "s3://bucket/out", "--no-wait")
 
 
 def without(flag: str) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         (("plan", "--model", "Qwen/Qwen3-8B", "--rows", "5"), "--rows applies to a BatchJob only"),
         (("deploy", "-f", "SPEC"), 'kind: "BatchJob" is not supported (expected LLMService)'),
         (("render", "-f", "SPEC", "--template-dir", "."), "does not apply to a BatchJob"),
-        (("batch", "submit", "--model", "m"), "--output and --input are required, or a spec file"),
+        (("batch", "submit", "--model", "m"), "--output-path and --input are required, or a spec file"),
         (
             (*without("--prompt"), "--prompt", "{{ text", "--dry-run=client"),
             "spec.prompt.template: not a valid Jinja template",
@@ -115,7 +115,7 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         ((*SUBMIT, "--input", "s3://b/a.jsonl.gz"), '"s3://b/a.jsonl.gz" is compressed'),
         ((*SUBMIT, "--input", "s3://bucket"), "is inside an input folder: answers would become rows"),
         (
-            (*without("--output"), "--output", "s3://anonymous@bucket/out", "--no-wait"),
+            (*without("--output-path"), "--output-path", "s3://anonymous@bucket/out", "--no-wait"),
             "writing to an object store takes credentials",
         ),
         ((*SUBMIT, "--input", "s3://anonymous@"), '"s3://anonymous@" names no bucket'),
@@ -151,8 +151,14 @@ def test_what_is_accepted_as_it_was_meant(run: Run, flags: tuple[str, ...]) -> N
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (("--input", "s3://b/a.jsonl", "--output", "s3://b/o"), "--input-format openai, if the lines are requests"),
-        (("--input", "s3://b/a.xlsx", "--output", "s3://b/o", "--prompt", "{{ text }}"), "openai (--input-format)"),
+        (
+            ("--input", "s3://b/a.jsonl", "--output-path", "s3://b/o"),
+            "--input-format openai, if the lines are requests",
+        ),
+        (
+            ("--input", "s3://b/a.xlsx", "--output-path", "s3://b/o", "--prompt", "{{ text }}"),
+            "openai (--input-format)",
+        ),
     ],
 )
 def test_hints_name_the_format(run: Run, arguments: tuple[str, ...], hint: str) -> None:
@@ -162,7 +168,7 @@ def test_hints_name_the_format(run: Run, arguments: tuple[str, ...], hint: str) 
 
 
 def test_prompts_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = ("batch", "submit", *FLAGS, "--input", "-", "--output", "s3://b/out", "--dry-run=client")
+    flags = ("batch", "submit", *FLAGS, "--input", "-", "--output-path", "s3://b/out", "--dry-run=client")
     names = []
     for text in (b"Why?\n\nWhat?\n", b"Who?\n"):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))

@@ -52,7 +52,7 @@ def test_deploy_and_diff_say_what_may_be_left_of_an_earlier_spec(run: Run, api: 
 
 @pytest.mark.usefixtures("service")
 def test_scale_says_what_it_may_not_adapt(run: Run, api: FakeAPI) -> None:
-    result = run("scale", "tiny", "-n", "llm", "--min", "1", "--no-wait")
+    result = run("scale", "tiny", "-n", "llm", "--min-replicas", "1", "--no-wait")
     assert result.code == 0, str(result)
     assert f"{BUDGETS}tiny are not changed, and not in its revision" in result.err
 

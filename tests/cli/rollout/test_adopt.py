@@ -84,7 +84,7 @@ def test_the_controller_renders_and_applies_nothing_of_it(
 def test_what_the_controller_removes_later_is_gone(run: Run, api: FakeAPI, cli_service: Declared, file: str) -> None:
     adopted(run, file)
     cli_service.settle()
-    result = run("scale", "tiny", "--min", "1", "--max", "2", "-n", "llm", "--no-wait")
+    result = run("scale", "tiny", "--min-replicas", "1", "--max-replicas", "2", "-n", "llm", "--no-wait")
     assert result.code == 0, str(result)
     cli_service.step()
     cli_service.step()

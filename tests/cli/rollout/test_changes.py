@@ -33,7 +33,7 @@ def bounds(api: FakeAPI) -> tuple[tuple[int, int], tuple[int, int]]:
 
 @pytest.mark.usefixtures("deployed")
 def test_scale_says_before_and_after_and_leaves_what_deploy_with_these_bounds_applies(run: Run, api: FakeAPI) -> None:
-    result = run("scale", "tiny", "--min", "0", "--max", "3")
+    result = run("scale", "tiny", "--min-replicas", "0", "--max-replicas", "3")
     assert result.code == 0, str(result)
     assert "note        tiny: 1 → 0..3 replicas" in result.err
     assert "note        worker group cpu: 1 → 0..3 pods" in result.err
@@ -45,7 +45,7 @@ def test_scale_says_before_and_after_and_leaves_what_deploy_with_these_bounds_ap
 
 @pytest.mark.usefixtures("deployed")
 def test_scale_reaches_the_live_ray_cluster(run: Run, api: FakeAPI) -> None:
-    assert run("scale", "tiny", "--max", "4", "--no-wait").code == 0
+    assert run("scale", "tiny", "--max-replicas", "4", "--no-wait").code == 0
     (group,) = api.stored("RayCluster", "tiny-bcdfg")["spec"]["workerGroupSpecs"]
     assert (group["minReplicas"], group["maxReplicas"]) == (1, 4)
 
@@ -131,7 +131,7 @@ def test_scale_of_what_was_changed_in_the_meantime_is_a_conflict(run: Run, api: 
         api.put(**{**item, "spec": {**item["spec"], "rayClusterDeletionDelaySeconds": 5}})
 
     api.answer("POST", "selfsubjectrulesreviews$", edit, times=1)
-    result = run("scale", "tiny", "--max", "4")
+    result = run("scale", "tiny", "--max-replicas", "4")
     assert (result.code, bounds(api)[0]) == (4, (1, 1)), str(result)
     assert "RayService llm/tiny changed in the meantime" in result.err
 
@@ -140,12 +140,16 @@ def test_scale_of_what_was_changed_in_the_meantime_is_a_conflict(run: Run, api: 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ((), 2, "expected --min, --max or --replicas"),
-        (("--replicas", "2", "--max", "3"), 2, "--replicas sets both bounds"),
-        (("--min", "3"), 2, "the minimum of 3 replicas is greater than the maximum of 1; rayservice/tiny has 1 now"),
-        (("--max", "0"), 2, "at most 0 replicas: a model needs at least 1"),
-        (("--replicas", "0"), 2, "--min 0 --max 1    # scales to zero"),
-        (("--max", "3", "--model", "tyni"), 2, "rayservice/tiny serves no model tyni, but tiny"),
+        ((), 2, "expected --min-replicas, --max-replicas or --replicas"),
+        (("--replicas", "2", "--max-replicas", "3"), 2, "--replicas sets both bounds"),
+        (
+            ("--min-replicas", "3"),
+            2,
+            "the minimum of 3 replicas is greater than the maximum of 1; rayservice/tiny has 1 now",
+        ),
+        (("--max-replicas", "0"), 2, "at most 0 replicas: a model needs at least 1"),
+        (("--replicas", "0"), 2, "--min-replicas 0 --max-replicas 1    # scales to zero"),
+        (("--max-replicas", "3", "--model", "tyni"), 2, "rayservice/tiny serves no model tyni, but tiny"),
     ],
 )
 def test_scale_rejects_what_cannot_be(
@@ -170,7 +174,7 @@ def test_scale_leaves_what_somebody_else_applies_to_them(run: Run, api: FakeAPI)
 
 def test_scale_sets_the_number_of_servers_of_a_ray_cluster(run: Run, api: FakeAPI, deploy: Deploy) -> None:
     deploy(*TINY, "--kind", "raycluster")
-    assert "has a fixed number of replicas" in run("scale", "tiny", "--max", "3").err
+    assert "has a fixed number of replicas" in run("scale", "tiny", "--max-replicas", "3").err
     result = run("scale", "tiny", "--replicas", "3", "--no-wait")
     assert result.code == 0, str(result)
     (group,) = api.stored("RayCluster", "tiny")["spec"]["workerGroupSpecs"]
@@ -185,7 +189,7 @@ def revisions(run: Run) -> list[dict[str, Any]]:
 def test_history_says_who_changed_what_and_what_came_of_it(run: Run, golden: Golden, deployed: None) -> None:
     assert run(*DEPLOY, "--max-replicas", "3").code == 0
     assert run(*DEPLOY, "--max-replicas", "3").code == 0
-    assert run("scale", "tiny", "--max", "4", "--no-wait").code == 0
+    assert run("scale", "tiny", "--max-replicas", "4", "--no-wait").code == 0
     golden.check("commands/history.txt", str(run("history", "tiny")))
     assert [one["revision"] for one in revisions(run)] == [1, 2, 3]
 
@@ -209,7 +213,7 @@ def test_history_of_what_is_not_there(run: Run, api: FakeAPI) -> None:
 @pytest.mark.usefixtures("deployed")
 def test_a_bounded_number_of_revisions_is_kept_and_deleted_with_the_service(run: Run, api: FakeAPI) -> None:
     for most in range(2, 13):
-        assert run("scale", "tiny", "--max", str(most), "--no-wait").code == 0
+        assert run("scale", "tiny", "--max-replicas", str(most), "--no-wait").code == 0
     assert [one["revision"] for one in revisions(run)] == list(range(3, 13))
     assert run("delete", "tiny", "--no-wait").code == 0
     assert api.names("ControllerRevision") == []
@@ -242,7 +246,7 @@ def test_secrets_are_no_part_of_a_revision(run: Run, api: FakeAPI, deployed: Non
 
 @pytest.mark.usefixtures("deployed")
 def test_rollback_applies_the_revision_before_and_says_what_that_does(run: Run, api: FakeAPI, golden: Golden) -> None:
-    assert run("scale", "tiny", "--max", "4", "--no-wait").code == 0
+    assert run("scale", "tiny", "--max-replicas", "4", "--no-wait").code == 0
     result = run("rollback", "tiny")
     golden.check("commands/rollback.txt", str(result))
     assert bounds(api) == ((1, 1), (1, 1))
@@ -271,7 +275,7 @@ def test_restart_changes_what_a_deploy_leaves_as_it_is(run: Run, api: FakeAPI) -
     config = api.stored("RayService", "tiny")["spec"]["rayClusterConfig"]
     assert RESTARTED in config["headGroupSpec"]["template"]["metadata"]["annotations"]
     assert "rayservice/tiny unchanged" in run(*DEPLOY, "--no-wait").err
-    assert run("scale", "tiny", "--max", "3", "--no-wait").code == 0
+    assert run("scale", "tiny", "--max-replicas", "3", "--no-wait").code == 0
     managed = api.stored("RayService", "tiny")["metadata"]["managedFields"]
     assert [RESTARTED in repr(entry) for entry in managed if entry["manager"] == MANAGER] == [False]
 
@@ -405,7 +409,7 @@ def test_scale_does_not_take_over_what_another_client_has_set(run: Run, api: Fak
     taken = {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:serveConfigV2": {}}}}
     managed = [{**ours, "fieldsV1": {**ours["fieldsV1"], "f:spec": fields}}, taken]
     api.put(**{**item, "metadata": {**item["metadata"], "managedFields": managed}})
-    result = run("scale", "tiny", "--max", "3")
+    result = run("scale", "tiny", "--max-replicas", "3")
     assert (result.code, "kubectl-edit has set spec.serveConfigV2" in result.err) == (4, True), str(result)
 
 
@@ -421,5 +425,5 @@ def test_scale_leaves_what_a_serve_configuration_file_says_to_it(run: Run, api: 
     managed = [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {}}}]
     metadata = {**item["metadata"], "annotations": {}, "managedFields": managed}
     api.put(**{**item, "metadata": metadata})
-    result = run("scale", "tiny", "--max", "3")
+    result = run("scale", "tiny", "--max-replicas", "3")
     assert (result.code, "it was deployed from a Serve configuration file" in result.err) == (1, True), str(result)

@@ -55,7 +55,7 @@ def test_no_command_writes_the_child(run: Run, api: FakeAPI, declared: Declared,
     declared.looking = False
     for command in (
         lambda: deployed(run, tmp_path, "--no-wait", replicas={"max": 2}),
-        lambda: run("scale", "tiny", "--max", "4", "-n", "llm", "--no-wait"),
+        lambda: run("scale", "tiny", "--max-replicas", "4", "-n", "llm", "--no-wait"),
         lambda: run("suspend", "tiny", "-n", "llm", "--no-wait"),
         lambda: run("resume", "tiny", "-n", "llm", "--no-wait"),
         lambda: run("rerender", "tiny", "-n", "llm", "--no-wait"),
@@ -197,28 +197,28 @@ def test_a_dry_run_asks_for_the_llmservice(run: Run, api: FakeAPI, declared: Dec
 
 def test_a_spec_that_cannot_run_ends_the_wait(run: Run, declared: Declared, tmp_path: Path) -> None:
     declared.looking = False
-    result = run("scale", "tiny", "--max", "0", "-n", "llm")
+    result = run("scale", "tiny", "--max-replicas", "0", "-n", "llm")
     assert result.code == 2, str(result)
     declared.looking = True
     api = declared.api
     api.put(**{**api.stored("LLMService", "tiny"), "spec": {**SPEC, "parallelism": {"tensor": 64}}})
-    result = run("scale", "tiny", "--max", "2", "-n", "llm")
+    result = run("scale", "tiny", "--max-replicas", "2", "-n", "llm")
     assert result.code == 1, str(result)
     assert "llmservice/tiny: DoesNotFit" in result.err or "llmservice/tiny: InvalidSpec" in result.err
 
 
 def test_without_a_controller_the_wait_ends(run: Run, declared: Declared) -> None:
     declared.looking = False
-    result = run("scale", "tiny", "--max", "3", "-n", "llm", "--timeout", "1ms")
+    result = run("scale", "tiny", "--max-replicas", "3", "-n", "llm", "--timeout", "1ms")
     assert result.code == 3, str(result)
     assert "no controller has looked at generation 2" in result.err
 
 
 def test_scale_and_the_next_deploy(run: Run, api: FakeAPI, declared: Declared, tmp_path: Path) -> None:
-    assert run("scale", "tiny", "--min", "1", "--max", "3", "-n", "llm").code == 0
+    assert run("scale", "tiny", "--min-replicas", "1", "--max-replicas", "3", "-n", "llm").code == 0
     assert declared.spec()["replicas"] == {"min": 1, "max": 3}
     assert "max_replicas: 3" in declared.child()["spec"]["serveConfigV2"]
-    result = run("scale", "tiny", "--max", "2", "-n", "llm")
+    result = run("scale", "tiny", "--max-replicas", "2", "-n", "llm")
     assert result.code == 0, str(result)
     assert "1..3 → 1..2 replicas" in result.err
     deploy = deployed(run, tmp_path)
@@ -231,7 +231,7 @@ def test_scale_keeps_a_number_of_replicas(run: Run, api: FakeAPI, declared: Decl
     api.put(**{**api.stored("LLMService", "tiny"), "spec": {**SPEC, "replicas": {"count": 1}}})
     assert run("scale", "tiny", "--replicas", "2", "-n", "llm", "--no-wait").code == 0
     assert declared.spec()["replicas"] == {"count": 2}
-    result = run("scale", "tiny", "--min", "1", "--max", "3", "-n", "llm", "--no-wait")
+    result = run("scale", "tiny", "--min-replicas", "1", "--max-replicas", "3", "-n", "llm", "--no-wait")
     assert result.code == 0, str(result)
     assert declared.spec()["replicas"] == {"min": 1, "max": 3}
 
@@ -240,9 +240,9 @@ def test_scale_one_of_several_models(run: Run, api: FakeAPI, declared: Declared)
     declared.looking = False
     models = [{"id": name, "accelerator": {"gpu": "L4"}} for name in ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B")]
     api.put(**{**api.stored("LLMService", "tiny"), "spec": {"models": models}})
-    result = run("scale", "tiny", "--max", "2", "-n", "llm", "--no-wait")
+    result = run("scale", "tiny", "--max-replicas", "2", "-n", "llm", "--no-wait")
     assert "serves several models" in result.err
-    result = run("scale", "tiny", "--model", "Qwen/Qwen3-1.7B", "--max", "2", "-n", "llm", "--no-wait")
+    result = run("scale", "tiny", "--model", "Qwen/Qwen3-1.7B", "--max-replicas", "2", "-n", "llm", "--no-wait")
     assert result.code == 0, str(result)
     assert [one.get("replicas") for one in declared.spec()["models"]] == [None, {"min": 1, "max": 2}]
 
@@ -357,7 +357,7 @@ def test_a_bundle_has_the_service(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        (("scale", "tiny", "--max", "3", "--no-wait"), 5),
+        (("scale", "tiny", "--max-replicas", "3", "--no-wait"), 5),
         (("suspend", "tiny", "--no-wait"), 6),
         (("resume", "tiny", "--no-wait"), 6),
         (("rerender", "tiny", "--no-wait"), 5),
@@ -379,7 +379,7 @@ def test_deploy_by_flags_changes_the_llmservice(run: Run, declared: Declared) ->
 
 
 @pytest.mark.parametrize(
-    "command", [("scale", "tiny", "--max", "3"), ("suspend", "tiny"), ("resume", "tiny"), ("rerender", "tiny")]
+    "command", [("scale", "tiny", "--max-replicas", "3"), ("suspend", "tiny"), ("resume", "tiny"), ("rerender", "tiny")]
 )
 def test_rights_on_the_llmservice_are_enough(
     run: Run, api: FakeAPI, declared: Declared, command: tuple[str, ...]
@@ -410,11 +410,11 @@ def test_a_conflict_with_another_manager_is_not_forced(
     assert result.code == 4, str(result)
     assert "spec.replicas.max  is owned by kubectl" in result.err
     assert "--force-conflicts" not in result.err
-    result = run("scale", "tiny", "--max", "3", "-n", "llm", "--no-wait")
+    result = run("scale", "tiny", "--max-replicas", "3", "-n", "llm", "--no-wait")
     assert result.code == 4, str(result)
     assert "--force-conflicts" in result.err
     assert declared.spec()["replicas"] == {"max": 2}
-    result = run("scale", "tiny", "--max", "3", "-n", "llm", "--no-wait", "--force-conflicts")
+    result = run("scale", "tiny", "--max-replicas", "3", "-n", "llm", "--no-wait", "--force-conflicts")
     assert result.code == 0, str(result)
     assert declared.spec()["replicas"] == {"min": 1, "max": 3}
 
@@ -434,6 +434,6 @@ def test_delete_waits_for_the_garbage_collector(run: Run, api: FakeAPI, declared
     assert result.code == 3, str(result)
     assert "RayService tiny" in result.err
     assert [one.path for one in api.requests if one.method == "DELETE" and "/rayservices/" in one.path] == []
-    result = run("scale", "tiny", "--max", "2", "-n", "llm")
+    result = run("scale", "tiny", "--max-replicas", "2", "-n", "llm")
     assert result.code == 1
     assert "llmservice/tiny, which declares rayservice/tiny, is gone" in result.err

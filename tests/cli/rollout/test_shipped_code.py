@@ -75,7 +75,7 @@ def test_revisions_have_the_digest_and_not_the_code(run: Run, api: FakeAPI, spec
 def test_scale_keeps_the_code(run: Run, api: FakeAPI, spec: str) -> None:
     deploy(run, spec)
     before = {item["metadata"]["name"]: item["binaryData"] for item in stored(api, "ConfigMap")}
-    result = run("scale", "chat", "-n", "llm", "--max", "3", "--no-wait")
+    result = run("scale", "chat", "-n", "llm", "--max-replicas", "3", "--no-wait")
     assert result.code == 0, str(result)
     assert {item["metadata"]["name"]: item["binaryData"] for item in stored(api, "ConfigMap")} == before
     assert run("rollback", "chat", "-n", "llm", "--no-wait").code == 0

@@ -68,7 +68,7 @@ def test_kuberay_too_old_to_suspend_a_ray_service_is_named(run: Run, api: FakeAP
     result = run("suspend", "tiny")
     assert result.code == 1, str(result)
     assert "KubeRay 1.5.1 cannot suspend a RayService: 1.6 or newer is required" in result.err
-    assert "rayllm-ctl scale tiny -n llm --min 0" in result.err
+    assert "rayllm-ctl scale tiny -n llm --min-replicas 0" in result.err
 
 
 def test_pods_that_remain_are_named_at_the_time_out(run: Run, api: FakeAPI, deploy: Deploy) -> None:

@@ -14,7 +14,7 @@ from tests.cluster.fakeapi import Answer, FakeAPI, Request, status
 
 MONITORED = SPEC + "  monitoring: {podMonitor: {}}\n"
 MORE = "  replicas: {min: 1, max: 2}\n"
-SCALE = ("scale", "tiny", "-n", "llm", "--max", "4", "--no-wait")
+SCALE = ("scale", "tiny", "-n", "llm", "--max-replicas", "4", "--no-wait")
 ROLLBACK = ("rollback", "tiny", "-n", "llm", "--no-wait")
 
 

@@ -10,7 +10,7 @@ import click
 
 from rayllm_ctl.cli.batch_flags import BATCH_FLAGS, BATCH_TABLE
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import facts_options, kuberay_option, spec_options
+from rayllm_ctl.cli.options import RESULT_FORMATS, facts_options, kuberay_option, output_option, spec_options
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.cli.wait_flags import force_option, manifests_dry_run_option
@@ -26,7 +26,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Follow the job until it ends.")
 @click.option("--timeout", type=Duration(), help="How long to follow the job (default: no limit).")
 @force_option
-@click.option("-o", "form", type=click.Choice(["json", "yaml", "name"]), help="Output format.")
+@output_option(*RESULT_FORMATS)
 @kube_options
 @click.pass_context
 def command(
@@ -40,7 +40,7 @@ def command(
     wait: bool,
     timeout: float | None,
     force_conflicts: bool,
-    form: str | None,
+    output: str | None,
     kube: KubeFlags,
 ) -> None:
     """Plan a batch job, check it, apply it as a RayJob, and follow it until it ends.
@@ -50,10 +50,10 @@ def command(
 
     \b
       rayllm-ctl batch submit Qwen/Qwen3-8B --input 's3://bucket/news/*.jsonl' \\
-        --output s3://bucket/summaries/ --prompt 'Summarize: {{ text }}'
+        --output-path s3://bucket/summaries/ --prompt 'Summarize: {{ text }}'
       rayllm-ctl batch submit -f job.yaml --dry-run=client
       echo 'Why is the sky blue?' | rayllm-ctl batch submit Qwen/Qwen3-8B \\
-        --input - --output s3://bucket/try/
+        --input - --output-path s3://bucket/try/
     """
     from rayllm_ctl.cli.batch_spec import resolve_batch
     from rayllm_ctl.cli.commands.batch.follow import follow_to_end
@@ -74,7 +74,7 @@ def command(
     follows = wait and dry_run == "none"
     if timeout is not None and not follows:
         raise UsageError("--timeout requires --wait: without it no job is followed", hint="remove --timeout")
-    if follows and form == "name":
+    if follows and output == "name":
         raise UsageError("-o name requires --no-wait", hint="-o json prints a line for each change of the job")
     batch = resolve_batch(file, overrides, kube.namespace, BATCH_FLAGS)
     render = RenderOptions(facts=facts, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)
@@ -83,12 +83,12 @@ def command(
     if dry_run == "client":
         for event in events:
             if isinstance(event, Rendered):
-                print_manifests(list(event.manifests), form or "yaml")
+                print_manifests(list(event.manifests), output or "yaml")
             elif isinstance(event, Noted):
                 click.echo(event.message, err=True)
         return
-    with show(ctx, None if follows else form) as display:
+    with show(ctx, None if follows else output) as display:
         roll_out(display, events)
     if follows:
         namespace = batch.namespace or connected().namespace
-        ctx.exit(follow_to_end(ctx, connected(), batch.name, namespace, timeout, form))
+        ctx.exit(follow_to_end(ctx, connected(), batch.name, namespace, timeout, output))

@@ -47,7 +47,7 @@ _LOAD: tuple[Callable[[Any], Any], ...] = (
     click.option("--duration", type=Duration(), help="How long to send requests; 30s by default without --requests."),
     click.option("--warmup", type=click.IntRange(min=0), default=0, help="Warm-up requests, which are not counted."),
     click.option(
-        "--request-timeout",
+        "--answer-timeout",
         type=Duration(),
         default="10m",
         show_default=True,

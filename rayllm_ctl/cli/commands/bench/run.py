@@ -9,7 +9,7 @@ import click
 
 from rayllm_ctl.cli.api_key_input import read_api_keys
 from rayllm_ctl.cli.commands.bench.load_flags import load_options, place_options
-from rayllm_ctl.cli.kube_flags import KubeFlags, cluster_options
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.errors import FAILED, INTERRUPTED
@@ -27,7 +27,7 @@ from rayllm_ctl.errors import FAILED, INTERRUPTED
 @click.option("--calibrate", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="File for the ratio of measured to planned speed, for --calibration.")  # fmt: skip
 @output_option(*TABLE_FORMATS)
-@cluster_options
+@kube_options
 @click.pass_context
 def command(
     ctx: click.Context, /, kube: KubeFlags, output: str | None, api_key_file: Path | None, **given: Any

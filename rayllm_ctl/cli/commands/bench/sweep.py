@@ -12,7 +12,7 @@ import click
 from rayllm_ctl.cli.api_key_input import read_api_keys
 from rayllm_ctl.cli.commands.bench.load_flags import load_options, place_options
 from rayllm_ctl.cli.commands.bench.sweep_values import LISTED, Varied, axes_of
-from rayllm_ctl.cli.kube_flags import KubeFlags, cluster_options
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import (
     DEPLOY_FLAGS,
     FLAGS,
@@ -60,7 +60,7 @@ def _flags() -> FlagTable:
 @click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Directory of the results; NAME-sweep by default.")  # fmt: skip
 @output_option(*TABLE_FORMATS)
-@cluster_options
+@kube_options
 @click.pass_context
 def command(
     ctx: click.Context,

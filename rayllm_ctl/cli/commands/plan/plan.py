@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command, name="plan", short_help="Show which GPUs a model fits on, how large, and why.")
 @service_options()
 @facts_options
+@click.option("-n", "--namespace", help="Namespace of the service; that of the spec file by default.")
 @click.option("--rows", type=int, metavar="N", help="Number of rows of a BatchJob, to plan time and cost for.")
 @click.option("--explain", is_flag=True, help="Show every candidate and every formula.")
 @output_option(*TABLE_FORMATS)
@@ -28,6 +29,7 @@ def command(
     file: Path | None,
     overrides: dict[str, Any],
     facts: FactSources,
+    namespace: str | None,
     rows: int | None,
     explain: bool,
     output: str | None,
@@ -52,7 +54,7 @@ def command(
         from rayllm_ctl.cli.batch_spec import batch_of_file
 
         counted = {} if rows is None else {"load.rows": rows}
-        batch = batch_of_file(file, {**overrides, **counted}, None, {**FLAGS, "load.rows": "--rows"})
+        batch = batch_of_file(file, {**overrides, **counted}, namespace, {**FLAGS, "load.rows": "--rows"})
         if batch is not None:
             return _plan_batch(ctx, batch, output, facts, explain)
     if rows is not None:
@@ -60,7 +62,7 @@ def command(
     if facts.model_config is not None and file is None:
         # For a plan the model's name is only a label.
         overrides = {"model.id": named_after(facts.model_config), **overrides}
-    service = resolve_service(file, overrides, flags=FLAGS)
+    service = resolve_service(file, overrides, namespace, FLAGS)
     sized = {"replicas.fixed", "replicas.min", "replicas.max"} & overrides.keys()
     plan = make_plan(
         service,

@@ -17,8 +17,8 @@ _COUNT = click.IntRange(min=0)
 
 @click.command(cls=Command, short_help="Change the replicas of a service.")
 @click.argument("name")
-@click.option("--min", "low", type=_COUNT, metavar="N", help="Minimum number of replicas; 0 scales to zero.")
-@click.option("--max", "high", type=_COUNT, metavar="N", help="Maximum number of replicas.")
+@click.option("--min-replicas", "low", type=_COUNT, metavar="N", help="Minimum number of replicas; 0 scales to zero.")
+@click.option("--max-replicas", "high", type=_COUNT, metavar="N", help="Maximum number of replicas.")
 @click.option("--replicas", type=_COUNT, metavar="N", help="Fixed number of replicas.")
 @click.option("--model", metavar="MODEL", help="Model to scale, for a service with several.")
 @wait_options
@@ -47,7 +47,7 @@ def command(
     its bounds again.
 
     \b
-      rayllm-ctl scale qwen3-32b --max 6
+      rayllm-ctl scale qwen3-32b --max-replicas 6
       rayllm-ctl scale chat --model Qwen/Qwen3-8B --replicas 2
     """
     from rayllm_ctl.cli.rollout import roll_out
@@ -58,10 +58,14 @@ def command(
 
     if replicas is not None:
         if low is not None or high is not None:
-            raise UsageError("--replicas sets both bounds: --min and --max cannot be combined with it")
+            raise UsageError(
+                "--replicas sets both bounds: --min-replicas and --max-replicas cannot be combined with it"
+            )
         low = high = replicas
     if low is None and high is None:
-        raise UsageError("expected --min, --max or --replicas", hint=f"rayllm-ctl scale {name} --max 4")
+        raise UsageError(
+            "expected --min-replicas, --max-replicas or --replicas", hint=f"rayllm-ctl scale {name} --max-replicas 4"
+        )
     cluster = connect(kube)
     found = prepare(cluster, name, kube.namespace or cluster.namespace, low, high, model)
     if isinstance(found, DeclaredChange):
