@@ -15,6 +15,9 @@ from rayllm_ctl.model.spec.service import KIND, LLMService
 from rayllm_ctl.model.text.yaml_text import flow
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 
+_MOST = 3
+"""Paths that are suggested for a name."""
+
 _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
@@ -22,9 +25,11 @@ def explain(path: str = "") -> FieldExplanation:
     """The field at `path`: "spec.replicas.max", "spec.storage.volumes.name"; "" is the whole document.
 
     A path that starts with "batchjob" is one of a BatchJob, any other is one of an LLMService.
-    UsageError with the nearest name if there is no such field.
+    UsageError with fields of that name, or the nearest name, if there is no such field.
     """
     names = [name for name in path.split(".") if name]
+    if names and names[0].lower() == KIND.lower():
+        del names[0]
     kind, prefix = spec_kind(path), ""
     if kind == BATCH_KIND:
         here, prefix = _document(BatchJob, "What is read, asked and written, and how."), f"{names.pop(0)}."
@@ -34,6 +39,12 @@ def explain(path: str = "") -> FieldExplanation:
         known = {field.name: field for field in here.fields}
         if name not in known:
             where = here.path or kind
+            elsewhere = [] if here.path else sorted(_named(here, names[-1]), key=lambda one: one.count("."))
+            if elsewhere:
+                raise UsageError(
+                    f'field "{name}" does not exist in {where}',
+                    hint=[f"rayllm-ctl explain {prefix}{one}" for one in elsewhere[:_MOST]],
+                )
             close = nearest(name, known)
             suggestion = f"{here.path}.{close}".lstrip(".") if close else here.path
             raise UsageError(
@@ -42,6 +53,14 @@ def explain(path: str = "") -> FieldExplanation:
             )
         here = known[name]
     return here
+
+
+def _named(field: FieldExplanation, name: str) -> Iterator[str]:
+    """The paths of all fields of a name below `field`."""
+    for below in field.fields:
+        if below.name.lower() == name.lower():
+            yield below.path
+        yield from _named(below, name)
 
 
 def spec_kind(path: str) -> str:

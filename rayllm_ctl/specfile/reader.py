@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from rayllm_ctl.model.kube.names import did_you_mean
 from rayllm_ctl.model.kube.quantities import parse_duration
 from rayllm_ctl.model.spec.form import Unit
+from rayllm_ctl.model.spec.service import KIND
 from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
@@ -30,7 +31,7 @@ _DOCUMENT = ("apiVersion", "kind", "metadata", "spec")
 
 def read_document(root: TreeNode, kind: type[T]) -> tuple[T | None, list[Problem]]:
     """What the document, a mapping, describes; None if there are problems. kind: a dataclass of the model."""
-    reader = _Reader()
+    reader = _Reader("" if kind.__name__ == KIND else f"{kind.__name__.lower()}.")
     reader.keys(root.value, _DOCUMENT, _DOCUMENT, ())
     metadata = reader.fields(root.value.get("metadata"), metadata_fields(kind), ("metadata",))
     spec = reader.fields(root.value.get("spec"), spec_fields(kind), ("spec",))
@@ -40,14 +41,18 @@ def read_document(root: TreeNode, kind: type[T]) -> tuple[T | None, list[Problem
 class _Reader:
     """Collects problems; a value with problems is returned as it happens to be."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str) -> None:
+        """prefix: of the paths of this kind in `rayllm-ctl explain`."""
         self.problems: list[Problem] = []
+        self._prefix = prefix
 
     def keys(self, mapping: Keys, known: Iterable[str], required: Iterable[str], path: Path) -> None:
         """Report the keys that `mapping` must not have, and those that it lacks."""
         for key in mapping:
             if key not in known:
-                self._problem((*path, key), "unknown field", did_you_mean(key, known))
+                names = ".".join(part for part in path if isinstance(part, str))
+                explain = f"rayllm-ctl explain {self._prefix}{names}".rstrip(" .")
+                self._problem((*path, key), "unknown field", did_you_mean(key, known) or explain)
         for key in required:
             if key not in mapping:
                 self._problem((*path, key), "required field is missing")

@@ -103,7 +103,9 @@ def _hint(error: Any) -> str:
         return "indent with spaces: YAML does not allow tabs there"
     if "mapping values are not allowed" in found:
         return "quote a string that contains ': '; indent a key like its siblings"
-    return ""
+    if "cannot start any token" in found:
+        return "indent with spaces, and quote a string that begins with a special character such as @, % or a backquote"
+    return "close each bracket and quote, and indent the keys of a mapping alike"
 
 
 class _Reader:

@@ -27,6 +27,7 @@ FORMATS = {
     "follows something, or prints a line": ["json", "yaml"],
     "prints manifests": ["yaml", "json", "name"],
     "diff": ["diff", "markdown", "json", "yaml"],
+    "check": ["table", "short", "json", "yaml"],
 }
 WITHOUT_FORMAT = {
     "bench report": "writes a file",

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from rayllm_ctl.cli import app
 from rayllm_ctl.cli.options import FLAGS
@@ -62,3 +64,34 @@ def test_output(name: str, arguments: list[str], golden: Golden, capsys: pytest.
     out, err = capsys.readouterr()
     assert err == ""
     golden.check(f"explain-{name}.txt", out)
+
+
+@pytest.mark.parametrize(
+    ("field", "hint"),
+    [
+        ("replicas", "rayllm-ctl explain spec.replicas"),
+        ("maxModelLen", "rayllm-ctl explain spec.engine.maxModelLen"),
+        ("batchjob.maxTokens", "rayllm-ctl explain batchjob.spec.sampling.maxTokens"),
+    ],
+)
+def test_a_field_without_its_path_is_found(field: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["explain", field]) == 2
+    assert hint in capsys.readouterr().err.splitlines()[2]
+
+
+def test_the_kind_may_stand_before_the_path(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = []
+    for prefix in ("", "llmservice.", "LLMService."):
+        assert app.run(["explain", f"{prefix}spec.replicas"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert len(set(outputs)) == 1
+
+
+def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["explain", "spec.replicas.max", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["specKind"], found["path"], found["flag"]) == ("LLMService", "spec.replicas.max", "--max-replicas")
+    for flags, below in (((), False), (("--recursive",), True)):
+        assert app.run(["explain", "spec", "-o", "yaml", *flags]) == 0
+        found = yaml.safe_load(capsys.readouterr().out)
+        assert any(one["fields"] for one in found["fields"]) is below

@@ -290,7 +290,33 @@ def test_a_placeholder_that_breaks_the_yaml_is_named(left: str) -> None:
     assert caught.value.message == f'q.yaml:3: the placeholder "{left}" was not replaced by a value'
 
 
-def test_an_error_without_advice_has_no_hint() -> None:
+def test_an_open_bracket_is_to_be_closed() -> None:
     with pytest.raises(UsageError, match="not valid YAML") as caught:
         load("a: {\n  b: c\n", source="q.yaml")
-    assert caught.value.hints == ()
+    assert caught.value.hints == ("close each bracket and quote, and indent the keys of a mapping alike",)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("  gateway: {limits: {requests: 3}}\n", "rayllm-ctl explain spec.gateway.limits"),
+        ("  colour: red\n", "rayllm-ctl explain spec"),
+    ],
+)
+def test_every_unknown_field_has_a_hint(tmp_path: Path, text: str, hint: str) -> None:
+    file = tmp_path / "q.yaml"
+    file.write_text("apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: q}\nspec:\n"
+                    "  model: {id: a/b}\n" + text)  # fmt: skip
+    with pytest.raises(UsageError) as caught:
+        load_file(file)
+    assert caught.value.hints == (hint,)
+
+
+def test_invalid_yaml_has_a_hint(tmp_path: Path) -> None:
+    for text in ("[1,2\n", "a:\n\tb: 1\n", "a: b: c\n", "a: @b\n", "a: 'b\n"):
+        file = tmp_path / "q.yaml"
+        file.write_text(text)
+        with pytest.raises(UsageError) as caught:
+            load_file(file)
+        assert all(caught.value.hints), text
+        assert caught.value.hints, text

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.snapshot.overview import collect_all
 from rayllm_ctl.cluster.snapshot.service import collect
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
-from rayllm_ctl.model.observed.health import Health, State
-from rayllm_ctl.workflows.observe.bundle.read import namespace_of, open_bundle, read_bundle
+from rayllm_ctl.model.observed.health import Health, Snapshot, State
+from rayllm_ctl.workflows.observe.bundle.read import namespace_of, open_bundle, read_bundle, service_of
 from rayllm_ctl.workflows.services import find_service, kind_in
 
 if TYPE_CHECKING:
@@ -51,10 +52,25 @@ def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
     ]
 
 
-def from_bundle(path: Path, name: str, namespace: str | None) -> ServiceRow:
-    """The health of a service as a recorded bundle shows it. namespace None: the one that the bundle names."""
+def from_bundle(path: Path, name: str | None, namespace: str | None) -> ServiceRow:
+    """The health of a service as a recorded bundle shows it. name, namespace None: those that the bundle names.
+
+    Raises UsageError if it names no service, and does not have exactly one.
+    """
     with open_bundle(path) as folder:
         snapshot = read_bundle(folder)
         of_bundle = namespace or namespace_of(folder) or "default"
+        name = name or service_of(folder) or _only_service(path, snapshot)
     kind = kind_in(snapshot, name, of_bundle)
     return ServiceRow(name, of_bundle, kind.diagnose(snapshot, name, of_bundle), kind.name)
+
+
+def _only_service(path: Path, snapshot: Snapshot) -> str:
+    items = [item for kind in WORKLOADS.values() for item in snapshot.of_kind(kind.name) if kind.is_service(item)]
+    names = sorted({str(item["metadata"]["name"]) for item in items})
+    if len(names) != 1:
+        raise UsageError(
+            f"the bundle {path} has {len(names)} services: NAME says which",
+            hint=[f"rayllm-ctl status {name} --from {path}" for name in names] or "rayllm-ctl status NAME --from PATH",
+        )
+    return names[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import gpus
@@ -29,6 +30,9 @@ from rayllm_ctl.workflows.setup.rbac import COMMANDS
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
+REPEAT_SECONDS = 3.0
+"""Seconds between two rounds of checks."""
+
 _COMMANDS = ("deploy", "status", "delete")
 """The commands whose rights are checked."""
 
@@ -46,18 +50,50 @@ def check_cluster(cluster: Cluster, namespace: str) -> Iterator[Check]:
         yield Check("KubeRay", "operator", None, "not permitted to list deployments.apps and pods in all namespaces")
     elif served.ok is not False:
         yield from operator_checks(*operator, namespace, version_of(operator[0]))
+    rights = prerequisites.permission_checks(cluster, namespace, {name: COMMANDS[name] for name in _COMMANDS})
+    yield from _of_namespace_and_nodes(cluster, namespace, rights)
+
+
+def check_before_kuberay(cluster: Cluster, namespace: str) -> Iterator[Check]:
+    """Check what a cluster needs before KubeRay is installed: the API server, the namespace, quotas and nodes."""
+    yield Check("Kubernetes", "API server", True, f"{server_version(cluster)} at {cluster.server}")
+    yield from _of_namespace_and_nodes(cluster, namespace)
+
+
+def _of_namespace_and_nodes(cluster: Cluster, namespace: str, rights: Iterable[Check] = ()) -> Iterator[Check]:
     yield from prerequisites.namespace_checks(cluster, namespace)
     quotas = prerequisites.quotas(cluster, namespace)
     if quotas is None:
         yield Check("namespace", "quotas", None, "not permitted to list resourcequotas")
     elif (used := quota_check(quotas, namespace)) is not None:
         yield used
-    yield from prerequisites.permission_checks(cluster, namespace, {name: COMMANDS[name] for name in _COMMANDS})
+    yield from rights
     nodes = all_nodes(cluster)
     if nodes is None:
         yield Check("nodes", "ready", None, "not permitted to list nodes and the pods of all namespaces")
     else:
         yield from node_checks(*nodes, gpus.load_gpus().values())
+
+
+def until_none_fails(
+    checks: Callable[[], Iterable[Check]], timeout: float, notify: Callable[[str], None]
+) -> list[Check]:
+    """All checks, repeated until none fails or `timeout` seconds have passed.
+
+    notify: takes a line for each failure that was not there before.
+    """
+    deadline = time.monotonic() + timeout
+    said: set[str] = set()
+    while True:
+        found = list(checks())
+        failed = [f"waiting for {one.category}: {one.name}: {one.detail}" for one in found if one.ok is False]
+        if not failed or time.monotonic() >= deadline:
+            return found
+        for line in failed:
+            if line not in said:
+                notify(line)
+        said.update(failed)
+        time.sleep(min(REPEAT_SECONDS, max(0.0, deadline - time.monotonic())))
 
 
 def check_service(cluster: Cluster, rendering: Rendering, namespace: str) -> Iterator[Check]:

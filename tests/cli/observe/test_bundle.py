@@ -189,6 +189,20 @@ def test_status_says_the_same_of_it(run: Run, api: FakeAPI, tmp_path: Path, chan
     assert json.loads(recorded.out) == json.loads(masked)
 
 
+@pytest.mark.usefixtures("deployed")
+def test_the_name_is_that_of_the_bundle(run: Run, tmp_path: Path) -> None:
+    assert run("bundle", "tiny", "-o", str(tmp_path / "b")).code == 0
+    named = run("status", "tiny", "--from", str(tmp_path / "b"))
+    assert named.code == 0
+    assert run("status", "--from", str(tmp_path / "b")) == named
+    meta = tmp_path / "b" / "meta.json"
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "name": None}))
+    assert run("status", "--from", str(tmp_path / "b")) == named
+    (tmp_path / "b" / "objects.json").write_text('{"items": []}')
+    result = run("status", "--from", str(tmp_path / "b"))
+    assert (result.code, "has 0 services: NAME says which" in result.err) == (2, True)
+
+
 def test_of_vllms_own_servers(run: Run, deploy: Deploy, tmp_path: Path) -> None:
     deploy(*TINY, *KIND)
     live = run("status", "tiny", "-o", "json")

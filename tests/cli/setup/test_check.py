@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.workflows.setup import checks as workflow
 from tests.cli.conftest import Run
 from tests.cluster.fakeapi import FakeAPI, Request, status
 
@@ -175,3 +176,41 @@ def test_a_spec_that_cannot_run_is_rejected_before_a_cluster_is_asked(run: Run, 
     result = run("check", "-f", str(spec), "--offline")
     assert result.code == 2, str(result)
     assert not api.requests
+
+
+def test_before_kuberay_is_installed(run: Run, api: FakeAPI) -> None:
+    api.installed -= {"RayService", "RayCluster", "RayJob"}
+    found = checks(run, "--pre")
+    assert {category for category, _ in found} == {"Kubernetes", "namespace", "nodes"}
+    assert run("check", "-n", "llm", "--pre", "--security", "tiny").code == 2
+
+
+def test_short_output_has_only_what_needs_attention(run: Run, api: FakeAPI) -> None:
+    api.installed -= {"RayService", "RayCluster", "RayJob"}
+    whole, short = run("check", "-n", "llm"), run("check", "-n", "llm", "-o", "short")
+    assert (whole.code, short.code) == (1, 1)
+    assert "API server" in whole.out
+    assert "API server" not in short.out
+    lines = [line for line in whole.out.splitlines() if "✗" in line or "‼" in line]
+    assert [line for line in short.out.splitlines() if line.startswith("  ") and line[2] in "✔✗‼"] == lines
+    assert lines
+
+
+def test_waiting_until_no_check_fails(run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workflow, "REPEAT_SECONDS", 0.0)
+    installed = set(api.installed)
+    api.installed -= {"RayService", "RayCluster", "RayJob"}
+    assert run("check", "-n", "llm", "--wait", "--timeout", "0s").code == 3
+    rounds = []
+
+    def install(seconds: float) -> None:
+        rounds.append(seconds)
+        if len(rounds) == 2:
+            api.installed = installed
+
+    monkeypatch.setattr(workflow.time, "sleep", install)
+    result = run("check", "-n", "llm", "--wait", "--timeout", "1h")
+    assert result.code == 0, str(result)
+    assert len(rounds) == 2
+    assert result.err.count("waiting for KubeRay: ") == 1
+    assert "no check failed" in result.out

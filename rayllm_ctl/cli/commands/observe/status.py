@@ -17,7 +17,7 @@ from rayllm_ctl.cli.parsing.command import Command
     "--from",
     "bundle",
     type=click.Path(path_type=Path, exists=True),
-    help="Read a recorded bundle, a folder or .tar.gz, instead of a cluster.",
+    help="Read a recorded bundle, a folder or .tar.gz, instead of a cluster; NAME is that of the bundle by default.",
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="List the services of all namespaces.")
 @output_option(*NAMED_TABLE_FORMATS)
@@ -41,29 +41,26 @@ def command(
       rayllm-ctl status qwen3-32b -n llm
       rayllm-ctl status qwen3-32b --from qwen3-32b.tar.gz
     """
-    if name is not None:
+    if name is not None or bundle is not None:
         if all_namespaces:
-            raise click.UsageError("-A lists services and excludes NAME")
+            raise click.UsageError("-A lists services and excludes NAME and --from")
         _one(ctx, name, bundle, output, kube)
         return
-    if bundle is not None:
-        raise click.UsageError("--from needs the NAME of a service")
     _list(ctx, all_namespaces, output, kube)
 
 
-def _one(ctx: click.Context, name: str, bundle: Path | None, output: str | None, kube: KubeFlags) -> None:
+def _one(ctx: click.Context, name: str | None, bundle: Path | None, output: str | None, kube: KubeFlags) -> None:
     from rayllm_ctl.cli.documents import MACHINE_FORMATS, object_name, print_document
     from rayllm_ctl.cli.session import connect, printer
     from rayllm_ctl.workflows.observe import status
 
     if bundle is not None:
         row = status.from_bundle(bundle, name, kube.namespace)
-        namespace = row.namespace
     else:
+        assert name is not None
         cluster = connect(kube)
-        namespace = kube.namespace or cluster.namespace
-        row = status.one_service(cluster, name, namespace)
-    health = row.health
+        row = status.one_service(cluster, name, kube.namespace or cluster.namespace)
+    health, name, namespace = row.health, row.name, row.namespace
     if output == "name":
         click.echo(object_name(row.kind, name))
     elif output in MACHINE_FORMATS:
