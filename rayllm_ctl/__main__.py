@@ -45,8 +45,12 @@ def _end(code: int) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-    except (OSError, ValueError):
-        sys.exit(code)  # Python says what could not be written.
+    except (OSError, ValueError) as error:
+        from rayllm_ctl.console.style import Printer
+        from rayllm_ctl.errors import FAILED
+
+        Printer.for_error().error(f"the output cannot be written: {getattr(error, 'strerror', None) or error}")
+        os._exit(code or FAILED)
     # Nothing is left to clean up, and Python takes ten times as long to do it as the rest of the exit.
     os._exit(code)
 

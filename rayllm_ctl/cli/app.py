@@ -6,6 +6,7 @@ command's own.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import re
@@ -181,6 +182,9 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
             raise
         if isinstance(error, OSError) and error.filename is not None:  # for example a path that is too long
             _print_error(flags, f"{error.filename}: {error.strerror}")
+            return codes["failed"]
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            _print_error(flags, f"the output cannot be written: {error.strerror}")
             return codes["failed"]
         hint = f"{program} --debug COMMAND shows where it occurred"
         _print_error(flags, f"internal error: {type(error).__name__}: {error}", (hint,))

@@ -232,15 +232,18 @@ def test_usage_errors_read_like_all_others(
     assert capsys.readouterr().err.startswith(error)
 
 
-@pytest.mark.parametrize("settings", [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
-def test_output_is_utf_8_whatever_the_locale(settings: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("settings", "size"),
+    [({"PYTHONIOENCODING": "latin-1"}, "2 × H100-80GB"), ({"LC_ALL": "C", "PYTHONUTF8": "0"}, "2 x H100-80GB")],
+)
+def test_output_is_utf_8_whatever_the_locale(settings: dict[str, str], size: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
     command = [sys.executable, "-m", "rayllm_ctl"]
     plan = [*command, "plan", "--model", "Qwen/Qwen3-32B", "--gpu", "H100-80GB", "--tp", "2", "--offline"]
     done = subprocess.run(plan, capture_output=True, env=environment | settings, check=True)
-    assert "×" in done.stdout.decode("utf-8")
-    done = subprocess.run([*command, "é×"], capture_output=True, env=environment | settings, check=False)
-    assert "é×" in done.stderr.decode("utf-8")
+    assert size in done.stdout.decode("utf-8")
+    done = subprocess.run([*command, "éü"], capture_output=True, env=environment | settings, check=False)
+    assert "éü" in done.stderr.decode("utf-8")
 
 
 def test_arguments_that_are_not_utf_8_are_escaped() -> None:
@@ -248,3 +251,31 @@ def test_arguments_that_are_not_utf_8_are_escaped() -> None:
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 2
     assert 'unknown command "\\udcff"' in done.stderr.decode("utf-8")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+def test_output_that_cannot_be_written() -> None:
+    command = [sys.executable, "-m", "rayllm_ctl", "gpus", "L4"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "✗ the output cannot be written: No space left on device\n")
+
+
+def test_a_locale_without_utf_8() -> None:
+    command = [sys.executable, "-m", "rayllm_ctl", "plan", "--model", "Qwen/Qwen3-8B", "--gpu", "L4", "--offline"]
+    for more, plain in (((), True), (("-o", "json"), False)):
+        done = subprocess.run([*command, *more], env={**os.environ, "LC_ALL": "C"}, capture_output=True, check=True)
+        assert done.stdout.isascii() is plain
+    assert json.loads(done.stdout)["verdict"] == "fits"
+
+
+def test_a_plan_fits_a_narrow_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    flags = ["plan", "--model", "Qwen/Qwen3-8B", "--gpu", "L4", "--offline"]
+    assert app.run(flags) == 0
+    usual = capsys.readouterr().out.splitlines()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert app.run(["--color", "never", *flags]) == 0
+    narrow = capsys.readouterr().out.splitlines()
+    assert max(map(len, usual)) > 80
+    assert max(map(len, narrow)) <= 80

@@ -28,6 +28,35 @@ def test_when_there_are_colours(color: Color, terminal: bool, environment: dict[
     assert Printer.on(Screen(terminal), color, environment).colors is colours
 
 
+@pytest.mark.parametrize(
+    ("environment", "symbol"),
+    [
+        ({}, "✔"),
+        ({"LANG": "de_DE.UTF-8"}, "✔"),
+        ({"LC_ALL": "C.utf8", "LANG": "C"}, "✔"),
+        ({"LC_ALL": "C"}, "+"),
+        ({"LC_ALL": "", "LC_CTYPE": "POSIX", "LANG": "en_US.UTF-8"}, "+"),
+        ({"LANG": "en_US.ISO-8859-1"}, "+"),
+    ],
+)
+def test_a_locale_without_utf_8_has_plain_characters(environment: dict[str, str], symbol: str) -> None:
+    screen = Screen()
+    printer = Printer.on(screen, environment=environment)
+    printer.line(f"{printer.symbol('ok')} 2 × L4 → 3 · …")
+    assert screen.getvalue() == (f"{symbol} 2 × L4 → 3 · …\n" if symbol == "✔" else "+ 2 x L4 -> 3 . ...\n")
+
+
+def test_no_live_view_without_the_characters_for_it() -> None:
+    assert not Printer.on(Screen(terminal=True), environment={"LC_ALL": "C"}).terminal
+
+
+@pytest.mark.parametrize(("columns", "width"), [("80", 80), ("140", 140), ("20", 60)])
+def test_the_width_is_that_of_the_terminal(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert Printer.on(Screen(terminal=True), environment={}).width(100) == width
+    assert Printer.on(Screen(), environment={}).width(100) == 100
+
+
 def test_a_dumb_terminal_has_no_cursor_to_move() -> None:
     assert Printer.on(Screen(terminal=True), environment={"TERM": "xterm"}).terminal
     assert not Printer.on(Screen(terminal=True), environment={"TERM": "dumb"}).terminal

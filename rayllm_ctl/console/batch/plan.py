@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rayllm_ctl.console.plan.figures import banded, minutes
 from rayllm_ctl.console.plan.one_model import body, headline, image_lines, security
-from rayllm_ctl.console.rows import labelled
+from rayllm_ctl.console.rows import WIDTH, labelled
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.plan.batch import BatchDeployment, BatchEstimate, BatchPlan
@@ -16,7 +16,7 @@ from rayllm_ctl.model.plan.batch import BatchDeployment, BatchEstimate, BatchPla
 def batch_table(batch: BatchPlan, style: Printer, *, wide: bool = False) -> list[str]:
     """The plan as lines of text; wide: with the band of every figure."""
     # Without the deployment, which is for services.
-    lines = [headline(batch.plan, style), *body(replace(batch.plan, deployment=None), wide)]
+    lines = [headline(batch.plan, style), *body(replace(batch.plan, deployment=None), wide, style.width(WIDTH))]
     if batch.deployment is None:
         return lines
     rows = [
@@ -25,7 +25,7 @@ def batch_table(batch: BatchPlan, style: Printer, *, wide: bool = False) -> list
         *(("image", line) for line in image_lines(batch.deployment.runtime)),
         *(("security", line) for line in security(batch.plan)),
     ]
-    return [*lines, "", *labelled(rows)]
+    return [*lines, "", *labelled(rows, style.width(WIDTH))]
 
 
 def takes(estimate: BatchEstimate) -> str:

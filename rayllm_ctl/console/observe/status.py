@@ -140,7 +140,7 @@ def cause_lines(cause: Cause, style: Printer) -> list[str]:
 
 def labelled_text(label: str, text: str, style: Printer, colour: str) -> list[str]:
     """Text beside a label, wrapped below itself."""
-    wrapped = textwrap.wrap(text, WIDTH - 2 - _LABEL, break_long_words=False, break_on_hyphens=False)
+    wrapped = textwrap.wrap(text, style.width(WIDTH) - 2 - _LABEL, break_long_words=False, break_on_hyphens=False)
     marks = [label, *[""] * (len(wrapped) - 1)]
     return [f"  {style.paint(mark.ljust(_LABEL), colour)}{line}" for mark, line in zip(marks, wrapped, strict=True)]
 

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
-from rayllm_ctl.console.rows import LABEL
+from rayllm_ctl.console.rows import LABEL, WIDTH
 from rayllm_ctl.model.kube.quantities import GIB, gib
 from rayllm_ctl.model.plan.plan import MemoryPlan
 
 _BAR = 64
+_TOGETHER = "\xa0"
 _SHADES = {"weights": "█", "activations": "▓", "graphs": "▒", "non-torch": "░", "KV cache": "▚", "left": "·"}
 
 
-def memory_lines(memory: MemoryPlan) -> Iterator[str]:
+def memory_lines(memory: MemoryPlan, width: int = WIDTH) -> Iterator[str]:
+    """width: columns of the display."""
     parts = _sizes(memory)
+    columns = min(_BAR, width - WIDTH + _BAR)
     total = sum(parts.values())
     bar, filled, edge = "", 0.0, 0
     for name, size in parts.items():
         filled += size
-        width = round(_BAR * filled / total) - edge
-        edge += width
-        bar += _SHADES[name] * width
+        cells = round(columns * filled / total) - edge
+        edge += cells
+        bar += _SHADES[name] * cells
     left = f", {gib(parts['left'])} left" if parts["left"] else ", insufficient"
     yield f"  {'per GPU':<{LABEL}}{bar} {gib(memory.total_bytes)} GiB{left}"
-    legend = [f"{_SHADES[name]} {name} {gib(size)}" for name, size in parts.items() if name != "left"]
-    yield f"  {'':<{LABEL}}{'  '.join(legend)}"
+    # A shade stays beside its name.
+    legend = [f"{_SHADES[name]} {name} {gib(size)}".replace(" ", _TOGETHER) for name, size in parts.items()][:-1]
+    yield from (line.replace(_TOGETHER, " ") for line in _wrapped("  ".join(legend), width))
     low, high = max(0.0, memory.kv_cache_bytes.low), max(0.0, memory.kv_cache_bytes.high)
     held = f"KV cache between {gib(low)} and {gib(high)} GiB" if high else "no memory is left for a KV cache"
-    yield f"  {'':<{LABEL}}{held}; one request at full length needs {memory.kv_needed_bytes / GIB:.2f} GiB"
+    yield from _wrapped(f"{held}; one request at full length needs {memory.kv_needed_bytes / GIB:.2f} GiB", width)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    indent = " " * (2 + LABEL)
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def memory_summary(memory: MemoryPlan) -> str:

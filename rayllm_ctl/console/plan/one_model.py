@@ -37,8 +37,8 @@ def headline(plan: Plan, style: Printer, name: str = "") -> str:
     return f"{style.symbol(MARKS[plan.verdict])} {style.paint(model, 'bold')} {verdict_words(plan)}{_where(plan)}"
 
 
-def body(plan: Plan, wide: bool, *, alone: bool = True) -> Iterator[str]:
-    """alone: include the parts that the models of a service share."""
+def body(plan: Plan, wide: bool, width: int, *, alone: bool = True) -> Iterator[str]:
+    """width: columns of the display. alone: include the parts that the models of a service share."""
     sections = [
         [("why", line) for line in _why(plan)] if not plan.runs else [],
         [("instead", line) for line in _instead(plan)] if not plan.runs else [],
@@ -50,14 +50,14 @@ def body(plan: Plan, wide: bool, *, alone: bool = True) -> Iterator[str]:
     ]
     if plan.memory:
         yield ""
-        yield from memory_lines(plan.memory)
+        yield from memory_lines(plan.memory, width)
     if plan.transformers and plan.transformers.devices:
         yield ""
         yield from transformers.device_lines(plan.transformers)
     for section in sections:
         if section:
             yield ""
-            yield from labelled(section)
+            yield from labelled(section, width)
     yield from _explained(plan)
 
 

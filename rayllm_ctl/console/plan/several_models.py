@@ -16,7 +16,7 @@ from rayllm_ctl.console.plan.one_model import (
     security,
     verdict_words,
 )
-from rayllm_ctl.console.rows import labelled
+from rayllm_ctl.console.rows import WIDTH, labelled
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.plan import Plan
@@ -27,11 +27,11 @@ def tables(plan: Plan, style: Printer, *, wide: bool) -> list[str]:
     """The table of each model, and the sum."""
     lines: list[str] = []
     for name, one in plan.each.items():
-        lines += [headline(one, style, name), *body(one, wide, alone=False), ""]
+        lines += [headline(one, style, name), *body(one, wide, style.width(WIDTH), alone=False), ""]
     count = f"{len(plan.each)} model{'' if len(plan.each) == 1 else 's'}"
     lines.append(f"{style.symbol(MARKS[plan.verdict])} {count}: {verdict_words(plan)}")
     rows = list(_sum(plan))
-    return [*lines, "", *labelled(rows)] if rows else lines
+    return [*lines, "", *labelled(rows, style.width(WIDTH))] if rows else lines
 
 
 def together(plan: Plan) -> Iterator[str]:

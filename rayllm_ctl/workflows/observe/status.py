@@ -12,7 +12,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
 from rayllm_ctl.model.observed.health import Health, Snapshot, State
-from rayllm_ctl.workflows.observe.bundle.read import namespace_of, open_bundle, read_bundle, service_of
+from rayllm_ctl.workflows.observe.bundle.read import bundled_service, namespace_of, open_bundle, read_bundle
 from rayllm_ctl.workflows.services import find_service, kind_in
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def from_bundle(path: Path, name: str | None, namespace: str | None) -> ServiceR
     with open_bundle(path) as folder:
         snapshot = read_bundle(folder)
         of_bundle = namespace or namespace_of(folder) or "default"
-        name = name or service_of(folder) or _only_service(path, snapshot)
+        name = name or bundled_service(folder) or _only_service(path, snapshot)
     kind = kind_in(snapshot, name, of_bundle)
     return ServiceRow(name, of_bundle, kind.diagnose(snapshot, name, of_bundle), kind.name)
 

@@ -208,7 +208,7 @@ def test_waiting_until_no_check_fails(run: Run, api: FakeAPI, monkeypatch: pytes
         if len(rounds) == 2:
             api.installed = installed
 
-    monkeypatch.setattr(workflow.time, "sleep", install)
+    monkeypatch.setattr("rayllm_ctl.workflows.setup.checks.time.sleep", install)
     result = run("check", "-n", "llm", "--wait", "--timeout", "1h")
     assert result.code == 0, str(result)
     assert len(rounds) == 2

@@ -40,7 +40,8 @@ def list_jobs(ctx: click.Context, all_namespaces: bool, output: str | None, kube
     else:
         from rayllm_ctl.console.batch.status import job_table
 
-        click.echo(job_table(rows, printer(ctx), namespaces=all_namespaces, wide=output == "wide"), nl=False)
+        style = printer(ctx)
+        style.text(job_table(rows, style, namespaces=all_namespaces, wide=output == "wide"))
 
 
 @click.command(cls=Command, name="status", short_help="Show the state of a job, with causes.")
@@ -69,7 +70,8 @@ def status(ctx: click.Context, name: str, output: str | None, kube: KubeFlags) -
     else:
         from rayllm_ctl.console.batch.status import job_status
 
-        click.echo(job_status(name, row.namespace, row.health, printer(ctx)), nl=False)
+        style = printer(ctx)
+        style.text(job_status(name, row.namespace, row.health, style))
     ctx.exit(0 if row.health.state in HEALTHY_JOB_STATES else 1)
 
 

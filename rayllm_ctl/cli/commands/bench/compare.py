@@ -36,5 +36,6 @@ def command(ctx: click.Context, first: Path, second: Path, output: str | None) -
     if output in MACHINE_FORMATS:
         print_document("BenchComparison", {"comparisons": found}, output)
         return
-    for line in comparison_lines(found, printer(ctx)):
-        click.echo(line)
+    style = printer(ctx)
+    for line in comparison_lines(found, style):
+        style.line(line)

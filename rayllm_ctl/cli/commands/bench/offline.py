@@ -73,8 +73,9 @@ def command(
     if output in MACHINE_FORMATS:
         print_document("OfflineBenchResult", results.to_json(), output)
     else:
-        for line in offline_lines(results, printer(ctx)):
-            click.echo(line)
+        style = printer(ctx)
+        for line in offline_lines(results, style):
+            style.line(line)
     if results.interrupted:
         ctx.exit(INTERRUPTED)
     ctx.exit(FAILED if results.problem else 0)

@@ -60,8 +60,9 @@ def command(
     if output in MACHINE_FORMATS:
         print_document("BenchResult", results.to_json(), output)
     else:
-        for line in result_lines(results, printer(ctx)):
-            click.echo(line)
+        style = printer(ctx)
+        for line in result_lines(results, style):
+            style.line(line)
     if hint := rejected_key_hint(flags, results):
         click.echo(f"\nhint: {hint}", err=True)
     if flags.calibrate:

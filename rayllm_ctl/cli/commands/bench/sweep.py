@@ -119,8 +119,9 @@ def command(
     if output in MACHINE_FORMATS:
         print_document("BenchSweep", {**outcome.sweep.to_json(), "interrupted": outcome.interrupted}, output)
     else:
-        for line in sweep_lines(outcome.sweep, printer(ctx)):
-            click.echo(line)
+        style = printer(ctx)
+        for line in sweep_lines(outcome.sweep, style):
+            style.line(line)
     if outcome.error is not None:
         raise outcome.error
     if outcome.interrupted:

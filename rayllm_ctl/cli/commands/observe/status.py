@@ -68,7 +68,8 @@ def _one(ctx: click.Context, name: str | None, bundle: Path | None, output: str 
     else:
         from rayllm_ctl.console.observe.status import service_status
 
-        click.echo(service_status(name, namespace, health, printer(ctx)), nl=False)
+        style = printer(ctx)
+        style.text(service_status(name, namespace, health, style))
     ctx.exit(0 if health.state in status.HEALTHY_STATES else 1)
 
 
@@ -87,6 +88,7 @@ def _list(ctx: click.Context, all_namespaces: bool, output: str | None, kube: Ku
     else:
         from rayllm_ctl.console.observe.status import service_table
 
-        click.echo(service_table(rows, printer(ctx), namespaces=all_namespaces, wide=output == "wide"), nl=False)
+        style = printer(ctx)
+        style.text(service_table(rows, style, namespaces=all_namespaces, wide=output == "wide"))
         if rows:
             click.echo("based on the objects' status; rayllm-ctl status NAME asks Ray Serve as well", err=True)

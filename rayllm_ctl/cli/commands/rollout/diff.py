@@ -153,9 +153,10 @@ def _print(ctx: click.Context, found: Diff, output: str | None) -> None:
         click.echo(console.format_markdown(found), nl=False)
     elif found:
         if output is None:
-            for line in console.format_meaning(found, printer(ctx)):
-                click.echo(line)
-            click.echo()
+            style = printer(ctx)
+            for line in console.format_meaning(found, style):
+                style.line(line)
+            style.line()
         _print_unified(found)
 
 

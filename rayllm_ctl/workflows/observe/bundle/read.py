@@ -58,7 +58,7 @@ def namespace_of(path: Path) -> str | None:
     return namespace if isinstance(namespace, str) else None
 
 
-def service_of(path: Path) -> str | None:
+def bundled_service(path: Path) -> str | None:
     """The name of the service in the folder of a bundle, None if the bundle does not contain it."""
     meta = _meta(path)
     name = meta.get("name") or meta.get("service")
