@@ -21,21 +21,20 @@ Made from the code by `make docs`. `rayllm-ctl rbac --for COMMAND` prints the Ro
 rayllm-ctl rbac --for viewer -n llm --group data-science | kubectl apply -f -
 ```
 
-A command that lacks a right it needs fails with exit code 5 and names the right and the user before it writes anything.
-The rights in the last column only show or explain more; `--needed-only` leaves them out. "everywhere" marks what
-`rbac` grants with a ClusterRole, since a Role reaches no further than its namespace. The rights of `deploy` and `bench
-sweep` are for all that a spec can contain: an object that a spec does not have needs none. A gateway with a Redis of
-its own also needs the rights of `keys`, for the password.
+A command without a required right exits with 5, before it writes anything, and names the right and the user. Rights
+in the last column only add output; `--needed-only` omits them. "everywhere" marks rights that require a ClusterRole.
+The rights of `deploy` and `bench sweep` are for everything that a spec can contain; objects that a spec does not have
+need none. A gateway with a managed Redis also needs the rights of `keys`, for the password.
 
-`check -f` looks at Secrets and other objects that pods name, and at the admission of pods, if the user may get the ones
-and create the others; no role here grants that.
+`check -f` also checks the Secrets and other objects that pods name, and the admission of pods, if the user may get
+the former and create the latter; no role here grants that.
 
-Ray's dashboard asks for the token in a Secret of the RayCluster. `status`, `watch` and `wait` read Serve's state there
-with the right to get Secrets, which `ci` and `operator` grant and `viewer` does not: with the token one can run code in
-the pods. Without it they go by the status that KubeRay writes, and say that replicas were not verified.
+`status`, `watch` and `wait` read Serve's state from Ray's dashboard with the token in a Secret of the RayCluster.
+`ci` and `operator` grant the right to get Secrets; `viewer` does not, since the token permits running code in the
+pods. Without it they use the status written by KubeRay, and report that replicas were not verified.
 
-Not listed: `render`, `plan`, `init`, `models`, `gpus`, `explain`, `image`, `completion`, `rbac` and `bench --url` ask
-the API server nothing.
+Not listed, since they do not contact the API server: `render`, `plan`, `init`, `models`, `gpus`, `explain`, `image`,
+`completion`, `rbac` and `bench --url`.
 """
 
 
