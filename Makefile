@@ -81,7 +81,7 @@ chart-repository: ## package the charts into a repository (HELM=…, CHART_URL=h
 	$(HELM) package charts/* --destination dist/charts
 	$(HELM) repo index dist/charts $(if $(CHART_URL),--url $(CHART_URL))
 
-bench: install ## how long planning takes and what the gateway, batch jobs and load tests cost, held against their limits
+bench: install ## how long planning takes and the cost of the gateway, batch jobs and load tests, compared with limits
 	$(BIN)/python benches/bench_plan.py
 	$(BIN)/python -m benches.bench_commands
 	$(BIN)/python -m benches.bench_render
@@ -89,10 +89,10 @@ bench: install ## how long planning takes and what the gateway, batch jobs and l
 	$(BIN)/python -m benches.bench_batch
 	$(BIN)/python -m benches.bench_load
 
-bench-scale: install ## what status, watch and wait cost beside a thousand services, on a cluster of its own, held against limits
+bench-scale: install ## the cost of status, watch and wait beside a thousand services, on a cluster of its own, compared with limits
 	$(BIN)/python -m benches.bench_scale
 
-accuracy: install ## hold the planner against what vLLM reported; rewrites docs/contributing/accuracy.md
+accuracy: install ## compare the planner with start-up logs of vLLM; rewrites docs/contributing/accuracy.md
 	$(BIN)/python scripts/accuracy.py
 
 fuzz: install ## plan 100,000 damaged configs: a plan or a clear refusal, never a traceback

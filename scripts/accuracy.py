@@ -1,4 +1,4 @@
-"""Hold the planner against what vLLM reported at start-up, and write docs/contributing/accuracy.md and its plot.
+"""Compare the planner with start-up logs of vLLM, and write docs/contributing/accuracy.md and its plot.
 
     python scripts/accuracy.py
 
@@ -182,10 +182,10 @@ def report(
     """docs/contributing/accuracy.md."""
     sources = {source: n for n, source in enumerate(dict.fromkeys(_short(c.row) for c in (*core, *wide)), 1)}
     lines = [
-        "# How accurate the planner is",
+        "# Accuracy of the planner",
         "",
-        "Made by `make accuracy` from `tests/data/measured.json` (what vLLM printed when it started, each row with its",
-        "source) and `tests/data/parameters.json` (vLLM's own objects). Errors are plan against measurement.",
+        "Made by `make accuracy` from `tests/data/measured.json` (start-up logs of vLLM, each row with its",
+        "source) and `tests/data/parameters.json` (vLLM's own objects). Errors are those of the plan.",
         "",
         "![Planned KV cache against measured KV cache](accuracy.svg)",
         "",
@@ -202,11 +202,11 @@ def report(
     lines += [
         "",
         f"- The measured KV cache lies inside the plan's band in {sum(covered)} of {len(covered)} rows.",
-        f'- Wrong "fits": {sum(c.wrong_fit for c in core)}; wrong refusals: {sum(c.wrong_refusal for c in core)}; '
-        f"called risky though it ran: {risky} of {len(ran)}.",
+        f'- Wrong "fits": {sum(c.wrong_fit for c in core)}; wrong rejections: {sum(c.wrong_refusal for c in core)}; '
+        f"risky, but ran: {risky} of {len(ran)}.",
         f"- Median width of the bands: {width:.1f} % of the KV cache.",
         "",
-        "Bands widen by what no log shows ([how](../concepts/memory-model.md)). "
+        "Bands are wider for combinations without a log ([by how much](measurements.md#spreads-of-memory-bands)). "
         "They also hold for logs that are left out:",
         "",
         "| evidence | rows judged | inside the band | median width |",
