@@ -100,14 +100,14 @@ class Pods:
 
 @dataclass(frozen=True)
 class Values:
-    """All that the templates read."""
+    """All values of the templates."""
 
     name: Annotated[str, "Name of the service and of its objects."]
     namespace: Annotated[str | None, "Namespace in the manifests; null: none is written."]
     labels: Annotated[Mapping[str, str], "Labels of every object."]
     runtime: Software
     mode: Annotated[Mode, "Ray Serve LLM on a RayService, or vLLM's own server on a RayCluster."]
-    model_id: Annotated[str, "Name by which clients ask for the model."]
+    model_id: Annotated[str, "Name of the model in the API."]
     serve: Annotated[ServeApplication | None, "The Ray Serve LLM application with the model and its ingress."]
     ingress: Annotated[IngressApplication | None, "The ingress, where every model has an application of its own."]
     gateway: Annotated[Mapping[str, Any] | None, "Settings of the gateway in the ingress; null: there is none."]
@@ -123,7 +123,7 @@ class Values:
     worker_groups: tuple[WorkerGroup, ...]
     head_serves: Annotated[bool, "Whether the head is among the addresses of the service."]
     proxies: ServeProxies
-    serve_options: Annotated[Mapping[str, Any], "What the Serve configuration says beside its applications."]
+    serve_options: Annotated[Mapping[str, Any], "Other settings of the Serve configuration."]
     storage: tuple[Volume, ...]
     serving: Annotated[CodeVolume | None, "ConfigMap with the code of models and proxies; null: none is needed."]
     ingress_code: Annotated[CodeVolume | None, "ConfigMap with the code of ingress and gateway; null: none is needed."]
@@ -131,7 +131,7 @@ class Values:
     code: Annotated[CodeVolume | None, "ConfigMap with Python files, mounted on the Python path."]
     exposure: Entrance
     backend: Backend
-    network: Annotated[NetworkRules | None, "Limits who may connect to the pods; null: nobody is limited."]
+    network: Annotated[NetworkRules | None, "Permitted connections to the pods; null: all."]
     pod_disruption_budget: Annotated[PodDisruptionBudget | None, "Limits evictions of workers; null for none."]
     pod_monitor: Annotated[Scraping | None, "A PodMonitor of the Prometheus operator; null for none."]
     service_monitor: Annotated[Scraping | None, "A ServiceMonitor of the Prometheus operator; null for none."]

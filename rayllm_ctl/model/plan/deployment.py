@@ -145,7 +145,7 @@ class PodPlacement:
 
 @dataclass(frozen=True)
 class PodTemplate:
-    """What the pods of the head or of a group of workers have beyond the sizes of their container.
+    """Settings of the pods of the head or of a group of workers, beyond the sizes of their container.
 
     Raw parts have the form in which Kubernetes writes them. Kubernetes expands $(NAME) in the value of a variable from
     those before it, so their order counts.

@@ -12,7 +12,7 @@ from rayllm_ctl.model.spec.pod_options import KeyOf
 
 @dataclass(frozen=True)
 class Backend:
-    """What an Ingress or an HTTPRoute forwards to."""
+    """Backend of an Ingress or an HTTPRoute."""
 
     service: Annotated[str, "Service at which the OpenAI API answers."]
     port: Annotated[int, "Its port, which is that of the pods as well."]
