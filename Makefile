@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test test-slow e2e chaos demo record bench bench-scale accuracy fuzz fuzz-controller fuzz-gateway docs site chart-repository lock clean
+.PHONY: help install lint types unit test test-slow e2e chaos demo bench bench-scale accuracy fuzz fuzz-controller fuzz-gateway docs site chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,9 +57,6 @@ chaos: install ## a service under load while it is changed and loses pods, nodes
 demo: install ## a cluster, a model, a question, an answer
 	$(BIN)/python -m e2e.demo $(DEMO_FLAGS)
 
-record: install ## run a short session on the cluster that is up and put it into the README
-	$(BIN)/python -m e2e.record
-
 docs: install ## rewrite what is made from the code
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/spec_schema.py
@@ -67,6 +64,8 @@ docs: install ## rewrite what is made from the code
 	$(BIN)/python scripts/rbac_reference.py
 	$(BIN)/python scripts/operator_rules.py
 	$(BIN)/python scripts/template_values.py
+	$(BIN)/python scripts/reference_tables.py
+	$(BIN)/python scripts/readme_session.py
 	$(BIN)/python scripts/crds.py
 	$(BIN)/python -m e2e.images.containerfile
 

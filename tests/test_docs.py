@@ -15,7 +15,17 @@ from rayllm_ctl.cli import app
 from tests.docs.pages import PAGES, ROOT
 
 
-@pytest.mark.parametrize("name", ["cli_reference.py", "operator_rules.py", "rbac_reference.py", "template_values.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cli_reference.py",
+        "operator_rules.py",
+        "rbac_reference.py",
+        "readme_session.py",
+        "reference_tables.py",
+        "template_values.py",
+    ],
+)
 def test_what_is_made_from_the_code_is_current(name: str) -> None:
     script = ROOT / "scripts" / name
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)

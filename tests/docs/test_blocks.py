@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
@@ -78,6 +79,37 @@ def test_commands_that_pages_name_exist() -> None:
     assert {(where, name) for where, name in named if name not in known} == set()
 
 
+def options(arguments: list[str]) -> set[str] | None:
+    """The flags of the command that the arguments begin with and of the commands above it; None of a group."""
+    found: click.Command = app.group
+    known = {"--help"} | {name for option in found.params for name in (*option.opts, *option.secondary_opts)}
+    for word in arguments:
+        below = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
+        if below is None:
+            break
+        found = below
+        known |= {name for option in found.params for name in (*option.opts, *option.secondary_opts)}
+    return None if isinstance(found, click.Group) else known
+
+
+def test_flags_that_pages_name_exist() -> None:
+    """Also in blocks that are not run."""
+    unknown, seen = [], 0
+    for block in BLOCKS:
+        if block.language not in {"sh", "console"}:
+            continue
+        for line in re.findall(r"\brayllm-ctl ((?:[^\n|#&>]|\\\n)*)", block.text):
+            arguments = re.findall(r"[^\s=]+", line)
+            known = options(arguments)
+            if known is None:
+                continue
+            named = {word for word in arguments if re.fullmatch(r"--[a-z][a-z-]*", word)}
+            seen += len(named)
+            unknown += [f"{block.where}: rayllm-ctl {arguments[0]} {flag}" for flag in named - known]
+    assert seen > 100
+    assert unknown == []
+
+
 def without_a_shell(text: str) -> list[list[str]] | None:
     """The arguments of rayllm-ctl, line by line; None where a line is for a shell."""
     uncommented = re.sub(r"(?:^|\s)#.*", "", text, flags=re.M)
@@ -121,6 +153,9 @@ def test_shell_blocks_work(
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "Somebody")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "somebody@example.org")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
     for block in RUN[page]:
         if block.file is not None:
