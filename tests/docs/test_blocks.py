@@ -23,7 +23,7 @@ import yaml
 from rayllm_ctl.cli import app
 from rayllm_ctl.specfile.load import load_any
 from tests.catalog.hubserver import CONFIG
-from tests.docs.pages import BLOCKS, ROOT, Block
+from tests.docs.pages import BLOCKS, GENERATED, PAGES, ROOT, Block
 
 LANGUAGES = {"python", "sh", "console", "json", "text", "yaml"}
 LEFT_OUT = "…"
@@ -39,6 +39,19 @@ RUN = {
 def test_every_block_has_a_language() -> None:
     unmarked = [b.where for b in BLOCKS if b.language not in LANGUAGES and not b.comment.startswith("session: ")]
     assert unmarked == []
+
+
+def test_no_fence_is_indented() -> None:
+    """Such a block would be none of those that are looked at here."""
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES if page not in GENERATED}
+    assert [str(page) for page, text in texts.items() if re.search(r"^[ \t]+```", text, re.M)] == []
+
+
+def test_blocks_for_a_shell_can_be_parsed() -> None:
+    for block in BLOCKS:
+        if block.language == "sh":
+            done = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{block.where}: {done.stderr}"
 
 
 def test_blocks_that_are_not_run_say_why() -> None:
