@@ -66,7 +66,8 @@ class Reader:
 
     def follow(self, name: str) -> str:
         """Type a tutorial from the first block to the last; what was printed."""
-        printed = ""
+        printed, where = "", self.folder / ".where"
+        where.write_text(str(self.folder))
         for block in of_page(name):
             if block.file:
                 self.write(block)
@@ -75,7 +76,8 @@ class Reader:
             for old, new in self.words.items():
                 text = text.replace(old, new)
             done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", text], cwd=self.folder, env=self.environment, text=True,
+                ["bash", "-euo", "pipefail", "-c", f"trap 'pwd > {where}' EXIT\n{text}"],
+                cwd=where.read_text().strip(), env=self.environment, text=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900, check=False,
             )  # fmt: skip
             assert done.returncode == 0, f"{block.where}\n{text}\n{done.stdout}"

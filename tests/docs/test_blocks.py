@@ -133,10 +133,12 @@ def without_a_shell(text: str) -> list[list[str]] | None:
 
 
 def in_a_shell(text: str) -> subprocess.CompletedProcess[str]:
+    """Run it as somebody does who stays in the directory to which it changes."""
+    before = f"trap 'pwd > {shlex.quote(os.environ['WHERE'])}' EXIT\n"
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, check=False,
+        ["bash", "-euo", "pipefail", "-c", before + text], env=environment, text=True, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
 
 
@@ -159,21 +161,23 @@ def matches(printed: str, expected: str) -> bool:
 def test_shell_blocks_work(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As typed, one after another in one directory; no network: the catalog stands in for the Hub."""
+    """As typed, one after another in one terminal; no network: the catalog stands in for the Hub."""
+    where = tmp_path / ".where"
     (tmp_path / "my-model").mkdir()
     (tmp_path / "my-model" / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     for folder in ("manifests", "charts"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("WHERE", str(where))
     for role in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{role}_NAME", "Somebody")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "somebody@example.org")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
     for block in RUN[page]:
         if block.file is not None:
-            Path(block.file).parent.mkdir(parents=True, exist_ok=True)
-            Path(block.file).write_text(block.text, encoding="utf-8")
+            (tmp_path / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
         elif block.language == "console":
             for command, expected in shown(block):
                 printed = in_a_shell(f"{command} || true").stdout
@@ -184,3 +188,4 @@ def test_shell_blocks_work(
         else:
             done = in_a_shell(block.text)
             assert done.returncode == 0, f"{block.where}\n{done.stdout}"
+            monkeypatch.chdir(where.read_text(encoding="utf-8").strip())
