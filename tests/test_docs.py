@@ -107,6 +107,17 @@ def test_files_that_texts_name_exist() -> None:
     assert missing == set()
 
 
+def test_pages_that_code_and_messages_name_exist() -> None:
+    """Such as `see docs/how-to/bench.md` in a hint, and the schema that a spec file names."""
+    others = {"accuracy.md"}  # its sources are in other repositories
+    files = [*TEXTS, *(ROOT / "charts").rglob("*.yaml"), *(ROOT / "manifests").rglob("*.yaml")]
+    page = re.compile(r"(?<![\w./-])docs/[\w/.-]+\.(?:md|json|svg)\b")
+    texts = {file: file.read_text(encoding="utf-8") for file in files if file.name not in others}
+    named = {(file.name, name) for file, text in texts.items() for name in page.findall(text)}
+    assert len(named) > 20
+    assert {(file, name) for file, name in named if not (ROOT / name).exists()} == set()
+
+
 def test_the_readme_has_the_accuracy_that_was_found() -> None:
     table = (ROOT / "docs/contributing/accuracy.md").read_text(encoding="utf-8")
     found = dict(re.findall(r"^\| (weights|KV cache) \| (\d+ \| [\d.]+ %)", table, re.M))
