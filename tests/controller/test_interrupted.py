@@ -7,34 +7,14 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster.api.client import Cluster
-from rayllm_ctl.cluster.api.errors import UnreachableError, api_error
+from rayllm_ctl.cluster.api.errors import api_error
 from rayllm_ctl.controller import observe
 from rayllm_ctl.errors import UserError
+from tests.cluster.interruption import BROKEN, Interruption
 from tests.controller.conftest import Controlled
 
 ROUNDS = 5
 """Looks after which nothing more is to be done."""
-
-
-class Interruption:
-    """Fails one request of the controller. at: its number; None: none. sent: after the API server has done it."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: UserError) -> None:
-        self.at: int | None = None
-        self.sent = False
-        self.count = 0
-        exchange = Cluster._exchange
-
-        def counted(cluster: Cluster, method: str, path: str, **options: Any) -> tuple[int, bytes]:
-            number, self.count = self.count, self.count + 1
-            if number != self.at:
-                return exchange(cluster, method, path, **options)
-            if self.sent:
-                exchange(cluster, method, path, **options)
-            raise error
-
-        monkeypatch.setattr(Cluster, "_exchange", counted)
 
 
 def _settle(controlled: Controlled) -> None:
@@ -103,7 +83,7 @@ def _second_cluster(controlled: Controlled) -> None:
 STEPS = {"create": _create, "surge": _surge, "consent": _consent, "new-cluster": _second_cluster}
 
 ERRORS = {
-    "connection": UnreachableError("the connection broke"),
+    "connection": BROKEN,
     "conflict": api_error(409, b'{"kind":"Status","reason":"Conflict","message":"modified"}', doing="patch"),
     "gone": api_error(410, b'{"kind":"Status","reason":"Expired","message":"expired"}', doing="list"),
     "busy": api_error(429, b'{"kind":"Status","reason":"TooManyRequests","message":"busy"}', doing="patch"),

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from rayllm_ctl.cluster.api.client import Cluster
-from rayllm_ctl.cluster.api.errors import UnreachableError
 from tests.cli.conftest import Deploy, Run
 from tests.cli.rollout.declared import FLAGS, SPEC, Declared, managers, spec_file
 from tests.cluster.fakeapi import FakeAPI
+from tests.cluster.interruption import Interruption
 
 FIXED = (*FLAGS, "--replicas", "2")
 """With a PodDisruptionBudget beside the service."""
@@ -206,26 +205,6 @@ def test_a_suspended_service_is_not_released(run: Run, api: FakeAPI, cli_service
     assert result.code == 1
     assert "rayllm-ctl resume tiny -n llm" in result.err
     assert api.names("LLMService") == ["tiny"]
-
-
-class Interruption:
-    """Fails one request of a command. at: its number; None: none. sent: after the API server has done it."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.at: int | None = None
-        self.sent = False
-        self.count = 0
-        exchange = Cluster._exchange
-
-        def counted(cluster: Cluster, method: str, path: str, **options: Any) -> tuple[int, bytes]:
-            number, self.count = self.count, self.count + 1
-            if number != self.at:
-                return exchange(cluster, method, path, **options)
-            if self.sent:
-                exchange(cluster, method, path, **options)
-            raise UnreachableError("the connection broke")
-
-        monkeypatch.setattr(Cluster, "_exchange", counted)
 
 
 def state(api: FakeAPI) -> dict[str, Any]:
