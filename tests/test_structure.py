@@ -46,8 +46,12 @@ SERVE_FILES = "the reader of Serve files and applications, which services of a m
 
 BATCH_FILES = "the reader of batch jobs (4 ms), which spec files of services do without"
 
+COLLECTION = "2 ms of garbage collection, at the threshold that Python begins with"
+
 LATE_MODULES = {
-    ("__main__.py", "rayllm_ctl.cli.app"): "2 ms of garbage collection, at the threshold that Python begins with",
+    ("__main__.py", "rayllm_ctl.cli.app"): COLLECTION,
+    ("__main__.py", "rayllm_ctl.console.style"): COLLECTION,
+    ("__main__.py", "rayllm_ctl.errors"): COLLECTION,
     ("specfile/load.py", "rayllm_ctl.model.spec.batch"): BATCH_FILES,
     ("specfile/load.py", "rayllm_ctl.model.spec.checks.batch"): BATCH_FILES,
     ("model/spec/checks/access.py", "ipaddress"): "0.8 ms, for services that restrict addresses",

@@ -1,14 +1,9 @@
-"""Output of `top`: the load of replicas as a table, once or redrawn."""
+"""Output of `top`: the load of replicas as a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
-from types import TracebackType
-from typing import Self
+from collections.abc import Sequence
 
-from rayllm_ctl.console.redrawn import Redrawn
-from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.kube.quantities import gib
 from rayllm_ctl.model.observed.health import format_queue
 from rayllm_ctl.model.observed.top import ReplicaLoad, ServiceLoad
@@ -64,44 +59,3 @@ def _rate(number: float | None) -> str:
 
 def _percent(share: float | None) -> str:
     return _UNKNOWN if share is None else f"{share:.0%}"
-
-
-class LoadDisplay:
-    """Successive loads on `style`: redrawn on a terminal that can move its cursor, otherwise a block for each, with the
-    time. live False: never redrawn."""
-
-    def __init__(
-        self, style: Printer, errors: Printer, live: bool = True, clock: Callable[[], datetime] = datetime.now
-    ) -> None:
-        self._style, self._errors, self._clock = style, errors, clock
-        self._text = ""
-        self._redrawn = Redrawn(style, lambda: self._text) if live and style.terminal else None
-        self._noted: set[str] = set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._redrawn:
-            self._redrawn.stop()
-
-    def show(self, load: ServiceLoad) -> None:
-        """Draw or print a load."""
-        self._text = load_table(load).rstrip("\n")
-        if self._redrawn:
-            self._redrawn.draw()
-        else:
-            self._style.line(f"{self._clock():%H:%M:%S}\n{self._text}\n")
-
-    def note(self, problems: Iterable[str]) -> None:
-        """Print those problems that are new, on standard error; on a terminal above the redrawn table."""
-        for problem in problems:
-            if problem in self._noted:
-                continue
-            self._noted.add(problem)
-            if self._redrawn and self._errors.terminal:
-                self._redrawn.print(problem)
-            else:
-                self._errors.line(problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,10 @@ from rayllm_ctl.cluster.snapshot.service import collect
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
+from rayllm_ctl.model.events import Noted
 from rayllm_ctl.model.observed.health import Health, Snapshot, State
 from rayllm_ctl.workflows.observe.bundle.read import bundled_service, namespace_of, open_bundle, read_bundle
+from rayllm_ctl.workflows.observe.wait import repeat
 from rayllm_ctl.workflows.services import find_service, kind_in
 
 if TYPE_CHECKING:
@@ -50,6 +53,16 @@ def all_services(cluster: Cluster, namespace: str | None) -> list[ServiceRow]:
         ServiceRow(name, service_namespace, kind.diagnose(snapshot, name, service_namespace), kind.name)
         for kind, name, service_namespace, snapshot in collect_all(cluster, tuple(WORKLOADS.values()), namespace)
     ]
+
+
+def follow_services(
+    cluster: Cluster, namespace: str | None, timeout: float | None = None
+) -> Iterator[list[ServiceRow] | Noted]:
+    """`all_services` now and every few seconds, until the caller stops or `timeout` seconds have passed.
+
+    If the API server does not answer, the error is noted once, and raised after wait.OUTAGE seconds.
+    """
+    return repeat(cluster, namespace or cluster.namespace, lambda *_: all_services(cluster, namespace), timeout, None)
 
 
 def from_bundle(path: Path, name: str | None, namespace: str | None) -> ServiceRow:

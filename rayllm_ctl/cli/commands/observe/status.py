@@ -9,6 +9,7 @@ import click
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import NAMED_TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.values import Duration
 
 
 @click.command(cls=Command, short_help="Show the health of a service, with causes.")
@@ -20,6 +21,8 @@ from rayllm_ctl.cli.parsing.command import Command
     help="Read a recorded bundle, a folder or .tar.gz, instead of a cluster; NAME is that of the bundle by default.",
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="List the services of all namespaces.")
+@click.option("-w", "--watch", is_flag=True, help="Show it again when it changes, until Ctrl-C or --timeout.")
+@click.option("--timeout", type=Duration(), help="Stop --watch after this long (default: never).")
 @output_option(*NAMED_TABLE_FORMATS)
 @kube_options
 @click.pass_context
@@ -28,6 +31,8 @@ def command(
     name: str | None,
     bundle: Path | None,
     all_namespaces: bool,
+    watch: bool,
+    timeout: float | None,
     output: str | None,
     kube: KubeFlags,
 ) -> None:
@@ -36,11 +41,32 @@ def command(
     The list is based on the services' objects. Ray Serve itself is asked only if NAME is given.
     Exits with 1 when service NAME is Degraded, Failed, Stuck, Unknown or not found.
 
+    --watch shows the same output: on a terminal it is redrawn in place, elsewhere it is printed with the time whenever
+    more than ages has changed; with -o json each change is a line. When --timeout ends it, the exit code is that of
+    the last state, and Ctrl-C ends it with 130. The command watch prints events instead: a line for each thing that
+    happened.
+
     \b
       rayllm-ctl status
       rayllm-ctl status qwen3-32b -n llm
+      rayllm-ctl status qwen3-32b --watch
       rayllm-ctl status qwen3-32b --from qwen3-32b.tar.gz
     """
+    if timeout is not None and not watch:
+        raise click.UsageError("--timeout requires --watch")
+    if watch and (bundle is not None or output == "name"):
+        other = "--from" if bundle is not None else "-o name"
+        raise click.UsageError(f"--watch and {other} cannot be combined")
+    if watch:
+        from rayllm_ctl.cli.commands.observe.status_watch import watch_all, watch_one
+
+        if name is not None and all_namespaces:
+            raise click.UsageError("-A lists services and excludes NAME")
+        if name is None:
+            watch_all(ctx, all_namespaces, timeout, output, kube)
+        else:
+            watch_one(ctx, name, timeout, output, kube)
+        return
     if name is not None or bundle is not None:
         if all_namespaces:
             raise click.UsageError("-A lists services and excludes NAME and --from")

@@ -37,7 +37,8 @@ def command(
     """
     from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document, print_line
     from rayllm_ctl.cli.session import connect, live_view
-    from rayllm_ctl.console.observe.top import LoadDisplay, load_table
+    from rayllm_ctl.console.observe.blocks import BlockDisplay
+    from rayllm_ctl.console.observe.top import load_table
     from rayllm_ctl.console.style import Printer
     from rayllm_ctl.workflows.observe.top import follow_load, load_once
 
@@ -47,8 +48,8 @@ def command(
     namespace = kube.namespace or cluster.namespace
     color = ctx.meta.get("rayllm.color", "auto")
     errors = Printer.for_error(color)
-    live = live_view(ctx)
-    with LoadDisplay(Printer.on(sys.stdout, color), errors, live and output not in MACHINE_FORMATS) as display:
+    live = live_view(ctx) and output not in MACHINE_FORMATS
+    with BlockDisplay(Printer.on(sys.stdout, color), errors, live) as display:
         if not watch:
             load = load_once(cluster, name, namespace, interval, errors.line)
             if output in MACHINE_FORMATS:
@@ -61,5 +62,5 @@ def command(
             if output in MACHINE_FORMATS:
                 print_line("ServiceLoad", load, output)
             else:
-                display.show(load)
+                display.draw(load_table(load))
             display.note(load.problems)
