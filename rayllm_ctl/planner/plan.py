@@ -18,6 +18,7 @@ from rayllm_ctl.planner.explain import formula_lines, summaries, why
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import search_plan
 from rayllm_ctl.planner.speed.cost import cost
+from rayllm_ctl.planner.speed.curve import load_curve
 from rayllm_ctl.planner.speed.startup import startup
 from rayllm_ctl.planner.suggest import alternatives, corrections, suggestions
 
@@ -25,13 +26,15 @@ _SHOWN = 2
 """Calibrations for something else that a note names."""
 
 
-def decide(request: Request, *, explain: bool = False) -> Plan:
-    """The plan of a GPU service. explain: with every candidate and every formula."""
+def decide(request: Request, *, explain: bool = False, curve: bool = False) -> Plan:
+    """The plan of a GPU service. explain: with every candidate and every formula. curve: with the speed by load."""
     problems = tuple(request_problems(request))
     if problems:
         return _refused(request, problems)
     ranked = search_plan(request)
     chosen = ranked[0]
+    if curve and chosen.throughput is not None:
+        chosen = replace(chosen, throughput=replace(chosen.throughput, curve=load_curve(request, chosen)))
     if chosen.verdict == "fits":
         changes, reasons = alternatives(request, ranked), why(request, ranked)
     else:

@@ -12,7 +12,7 @@ MOST_USED: dict[str, tuple[str, ...]] = {
     ),
     "plan": (
         "--file", *_SIZE, "--concurrency", "--input-tokens", "--output-tokens", "--ttft", "--tpot", "--offline",
-        "--explain", "--output", "--namespace",
+        "--explain", "--plot", "--output", "--namespace",
     ),
     "render": (
         "--file", "--name", *_SIZE, "--image", "--hf-token-secret", "--gateway", "--offline", "--output-dir",

@@ -16,7 +16,7 @@ _SHADES = {"weights": "█", "activations": "▓", "graphs": "▒", "non-torch":
 
 def memory_lines(memory: MemoryPlan, width: int = WIDTH) -> Iterator[str]:
     """width: columns of the display."""
-    parts = _sizes(memory)
+    parts = memory_parts(memory)
     columns = min(_BAR, width - WIDTH + _BAR)
     total = sum(parts.values())
     bar, filled, edge = "", 0.0, 0
@@ -41,7 +41,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def memory_summary(memory: MemoryPlan) -> str:
-    sizes = _sizes(memory)
+    sizes = memory_parts(memory)
     kv = memory.kv_cache_bytes
     rest = sizes["activations"] + sizes["graphs"] + sizes["non-torch"]
     return (
@@ -50,7 +50,8 @@ def memory_summary(memory: MemoryPlan) -> str:
     )
 
 
-def _sizes(memory: MemoryPlan) -> dict[str, float]:
+def memory_parts(memory: MemoryPlan) -> dict[str, float]:
+    """Bytes of each part of the fullest GPU; `left` is 0 if it is too small."""
     kv = max(0.0, memory.kv_cache_bytes.typical)
     used = memory.weights_bytes + memory.activation_bytes + memory.cuda_graph_bytes + memory.non_torch_bytes + kv
     return {

@@ -161,11 +161,20 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class CurvePoint:
+    """One replica with `concurrency` requests in flight."""
+
+    concurrency: int
+    figures: Figures
+
+
+@dataclass(frozen=True)
 class Throughput:
     """The speed of one replica at `load`, and for a request that has it for itself.
 
     concurrency_at_load: requests of that length that the replica holds at once. extrapolated: what lies outside the
-    measurements behind the bands. calibration: what the figures were multiplied by.
+    measurements behind the bands. calibration: what the figures were multiplied by. curve: the speed by requests in
+    flight, up to as many as the replica holds; None if nobody asked for it.
     """
 
     load: LoadPoint
@@ -174,6 +183,7 @@ class Throughput:
     at_load: Figures
     extrapolated: tuple[str, ...]
     calibration: Calibration | None = field(default=None, metadata=OMIT_NONE)
+    curve: tuple[CurvePoint, ...] | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,11 +43,12 @@ def make_plan(
     *,
     explain: bool = False,
     hand_sized: bool | None = None,
+    curve: bool = False,
 ) -> Plan:
     """The plan of `service`.
 
-    explain: with all candidates and formulas. hand_sized: keep the user's number of replicas regardless of the load;
-    None: if it differs from the default.
+    explain: with all candidates and formulas. curve: with the speed by requests in flight. hand_sized: keep the user's
+    number of replicas regardless of the load; None: if it differs from the default.
 
     Raises UsageError for a GPU, version or file that does not exist, and UserError if the model cannot be looked up.
     A model that does not fit or contradicts itself is not an error but a verdict of the plan.
@@ -56,9 +57,9 @@ def make_plan(
         from rayllm_ctl.workflows.plan.own_applications import read_application_code, with_applications
 
         service, code = read_application_code(service)
-        plan = _plan_models(service, facts, explain, hand_sized)
+        plan = _plan_models(service, facts, explain, hand_sized, curve)
         return with_applications(plan, service, code)
-    return _plan_models(service, facts, explain, hand_sized)
+    return _plan_models(service, facts, explain, hand_sized, curve)
 
 
 def _plan_models(
@@ -66,6 +67,7 @@ def _plan_models(
     facts: FactSources,
     explain: bool,
     hand_sized: bool | None,
+    curve: bool,
 ) -> Plan:
     if has_ingress(service):
         service = with_serving_code(service)
@@ -77,7 +79,7 @@ def _plan_models(
     plans = {
         name: warned(
             service_of_one,
-            plan_one(service_of_one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized),
+            plan_one(service_of_one, runtime, replace(facts, model_config=configs[name]), explain, hand_sized, curve),
         )
         for name, service_of_one in alone.items()
     }
@@ -104,6 +106,7 @@ def plan_one(
     facts: FactSources,
     explain: bool,
     hand_sized: bool | None,
+    curve: bool = False,
 ) -> Plan:
     """The plan of a service of one model, without its deployment. Arguments and errors are those of make_plan."""
     version = engine(runtime.vllm_version)
@@ -114,7 +117,7 @@ def plan_one(
     if hand_sized is None:
         given = service.replicas
         hand_sized = given.count is not None or given.min != 1 or given.max != 1
-    return _plan_gpu(service, version, facts, explain, hand_sized)
+    return _plan_gpu(service, version, facts, explain, hand_sized, curve)
 
 
 def _plan_cpu(service: LLMService, version: EngineFacts, facts: FactSources) -> Plan:
@@ -130,9 +133,10 @@ def _plan_gpu(
     facts: FactSources,
     explain: bool,
     hand_sized: bool,
+    curve: bool,
 ) -> Plan:
     request = gpu_request(service, version, facts, hand_sized)
-    return decide(request, explain=explain)
+    return decide(request, explain=explain, curve=curve)
 
 
 def gpu_request(

@@ -51,6 +51,7 @@ def make_batch_plan(
     facts: FactSources,
     *,
     explain: bool = False,
+    curve: bool = False,
 ) -> BatchPlan:
     """The plan of `batch`. Arguments and errors are those of workflows.plan.make_plan; UsageError for a template of
     the prompt that cannot be parsed, or cannot give a prompt for a row, as well."""
@@ -64,7 +65,7 @@ def make_batch_plan(
     service = service_of(batch)
     if batch.engine.serving_code == "mounted" and batch.cluster is None:
         service = on_python_path(service, CODE_PATH)
-    plan = make_plan(service, facts, explain=explain, hand_sized=True)
+    plan = make_plan(service, facts, explain=explain, hand_sized=True, curve=curve)
     _check_adapters(batch, plan)
     return batch_plan(batch, plan)
 
