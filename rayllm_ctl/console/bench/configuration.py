@@ -17,7 +17,8 @@ def configuration_rows(runs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str,
     first = runs[0]
     load = first["load"]
     yield "Load", ", ".join(dict.fromkeys(load_in_words(run["load"]) for run in runs))
-    yield "Ends after", " or ".join(_end(load))
+    if end := " or ".join(_end(load)):
+        yield "Ends after", end
     if "rate" in load:
         yield "Arrivals", load["arrivals"] + (f" of {load['burst']}" if load["arrivals"] == "burst" else "")
     if load.get("rampSeconds"):

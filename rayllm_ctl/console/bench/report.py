@@ -18,14 +18,14 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; ma
 dt { color: #555 } dd { margin: 0; overflow-wrap: anywhere }
 table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums }
 th, td { padding: .25rem .4rem; text-align: right; vertical-align: bottom }
-th { font-weight: 600 } td.text, th.text { text-align: left }
+th { font-weight: 600 } td { white-space: nowrap } td.text, th.text { text-align: left; white-space: normal }
 thead tr:last-child th, th[rowspan] { border-bottom: 2px solid #111 } tbody td { border-bottom: 1px solid #ccc }
 th[colspan] { border-bottom: 1px solid #999; text-align: center }
 ul { padding-left: 1.2rem; overflow-wrap: anywhere }
 svg { width: 100%; height: auto } figure { margin: 1.5rem 0 }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 0 1.5rem }
-@media (max-width: 60rem) { table { font-size: 12px } th, td { padding: .25rem .2rem } }
-@media (max-width: 44rem) {
+@media (max-width: 60rem) { table { font-size: 11.5px } th, td { padding: .25rem .15rem } }
+@media (max-width: 49rem) {
   dl { grid-template-columns: 1fr; gap: 0 } dd { margin-bottom: .4rem }
   table, tbody, tr, td { display: block; font-size: 15px } thead { display: none }
   tr { border-top: 2px solid #111; padding: .3rem 0; margin-bottom: .6rem }
