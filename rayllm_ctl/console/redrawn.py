@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 class Redrawn:
-    """The lines of `render`, redrawn twice a second and at each `draw`; they stay on the screen at the end."""
+    """The lines of `render`, redrawn twice a second and at each `draw`; they stay on the screen at the end. wrap: lines
+    that are too long continue on the next one, and are not cut."""
 
-    def __init__(self, style: Printer, render: Callable[[], str]) -> None:
-        self._style = style
+    def __init__(self, style: Printer, render: Callable[[], str], wrap: bool = False) -> None:
+        self._style, self._wrap = style, wrap
         self._text = render
         self._live: Live | None = None
 
@@ -50,4 +51,4 @@ class Redrawn:
     def _render(self) -> Text:
         from rich.text import Text
 
-        return Text.from_ansi(self._text(), no_wrap=True, overflow="ellipsis")
+        return Text.from_ansi(self._text(), no_wrap=not self._wrap, overflow="fold" if self._wrap else "ellipsis")

@@ -12,7 +12,7 @@ MOST_USED: dict[str, tuple[str, ...]] = {
     ),
     "plan": (
         "--file", *_SIZE, "--concurrency", "--input-tokens", "--output-tokens", "--ttft", "--tpot", "--offline",
-        "--explain", "--plot", "--output", "--namespace",
+        "--explain", "--output", "--namespace",
     ),
     "render": (
         "--file", "--name", *_SIZE, "--image", "--hf-token-secret", "--gateway", "--offline", "--output-dir",
@@ -60,7 +60,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Planning": (
         "--objective", "--concurrency", "--input-tokens", "--output-tokens", "--ttft", "--tpot", "--rate", "--rows",
-        "--prices", "--calibration", "--accept-risk",
+        "--prices", "--calibration", "--plot", "--accept-risk",
     ),
     "Pod": (
         "--image", "--env", "--volume", "--cpu", "--memory", "--node-selector", "--toleration", "--pod-security",

@@ -21,14 +21,21 @@ def without_ages(text: str) -> str:
 
 
 class BlockDisplay:
-    """Successive blocks on `style`. live False: never redrawn. A context manager, so that a redrawn block stays."""
+    """Successive blocks on `style`. live False: never redrawn. wrap: see Redrawn. A context manager, so that a redrawn
+    block stays."""
 
     def __init__(
-        self, style: Printer, errors: Printer, live: bool = True, clock: Callable[[], datetime] = datetime.now
+        self,
+        style: Printer,
+        errors: Printer,
+        live: bool = True,
+        clock: Callable[[], datetime] = datetime.now,
+        *,
+        wrap: bool = False,
     ) -> None:
         self._style, self._errors, self._clock = style, errors, clock
         self._text = ""
-        self._redrawn = Redrawn(style, lambda: self._text) if live and style.terminal else None
+        self._redrawn = Redrawn(style, lambda: self._text, wrap) if live and style.terminal else None
         self._noted: set[str] = set()
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 import pytest
@@ -80,3 +81,14 @@ def test_a_change_of_ages_alone_is_no_change() -> None:
     assert out.getvalue() == "10:40:02\nStuck  for 59s  1 of 2\n\n10:40:02\nStuck  for 1m02s  2 of 2\n\n"
     assert without_ages("a  9s    b") == without_ages("a  1m02s  b")
     assert without_ages("2 GPU 40s") == without_ages("2 GPU 1d02h") != without_ages("3 GPU 40s")
+
+
+def test_lines_that_wrap_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    hint = "hint  rayllm-ctl deploy -f qwen.yaml --upgrade in-place --accept-outage"
+    for wrap in (True, False):
+        out = Screen(terminal=True)
+        with BlockDisplay(Printer.on(out, environment={}), Printer.on(Screen()), wrap=wrap) as display:
+            display.draw(hint)
+        words = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\s+", " ", out.getvalue())
+        assert ("--accept-outage" in words, "…" in words) == (wrap, not wrap)

@@ -28,7 +28,7 @@ def watch_one(ctx: click.Context, name: str, timeout: float | None, output: str 
     cluster = connect(kube)
     namespace = kube.namespace or cluster.namespace
     last: Health | None = None
-    with _display(ctx, output) as display:
+    with _display(ctx, output, wrap=True) as display:  # hints are to be copied as a whole
         for event in follow(cluster, name, namespace, timeout):
             if isinstance(event, Noted):
                 display.tell(event.message)
@@ -70,10 +70,10 @@ class _Display(BlockDisplay):
 
 
 @contextmanager
-def _display(ctx: click.Context, output: str | None) -> Iterator[_Display]:
+def _display(ctx: click.Context, output: str | None, wrap: bool = False) -> Iterator[_Display]:
     color = ctx.meta.get("rayllm.color", "auto")
     live = live_view(ctx) and output not in MACHINE_FORMATS
-    with _Display(Printer.on(sys.stdout, color), Printer.for_error(color), live) as display:
+    with _Display(Printer.on(sys.stdout, color), Printer.for_error(color), live, wrap=wrap) as display:
         yield display
 
 

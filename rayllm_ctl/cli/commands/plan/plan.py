@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--rows", type=int, metavar="N", help="Number of rows of a BatchJob, to plan time and cost for.")
 @click.option("--explain", is_flag=True, help="Show every candidate and every formula.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Draw GPU memory, and speed by requests in flight, as FILE.png or FILE.svg.")  # fmt: skip
+              help="Picture of GPU memory and of speed by requests in flight; .png or .svg.")  # fmt: skip
 @output_option(*TABLE_FORMATS)
 @click.pass_context
 def command(
