@@ -45,7 +45,12 @@ def with_settings(command: click.Command) -> click.Command:
 
 
 class SettingContext(click.Context):
-    """The context of a command. Click asks it for a default when a flag is not given."""
+    """The context of a command. Click asks it for a default when a flag is not given.
+
+    excludes: whether settings have no effect beside flags that exclude them.
+    """
+
+    excludes = True
 
     def lookup_default(self, name: str, call: bool = True) -> Any:
         found = self._setting(name) if self._anything_set() else None
@@ -90,7 +95,7 @@ class SettingContext(click.Context):
         if not isinstance(option, click.Option) or not is_setting(option, self._name) or self._is_hermetic():
             return None
         excluded = _UNLESS.get(setting_name(option))
-        if excluded is not None and self.parent is not None and excluded(self._typed_params()):
+        if excluded is not None and self.excludes and excluded(self._typed_params()):
             return None
         from rayllm_ctl.cli.settings.sources import find_setting
 

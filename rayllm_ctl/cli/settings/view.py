@@ -15,11 +15,17 @@ from rayllm_ctl.cli.settings.taken import taken_settings
 from rayllm_ctl.console.setup.config import SettingRow
 
 
+class _ViewContext(SettingContext):
+    """The context of all settings at once."""
+
+    excludes = False
+
+
 def all_settings(ctx: click.Context, flags: Sequence[str]) -> list[SettingRow]:
     """The settings as a command with `flags` would have them. Raises UserError for invalid ones, as it would."""
     options = setting_options()
     command = click.Command("view", params=list(options.values()), add_help_option=False)
-    command.context_class = SettingContext
+    command.context_class = _ViewContext
     below = command.make_context("flags", list(flags), parent=ctx)
     with below:
         taken = taken_settings()
