@@ -67,6 +67,15 @@ def test_every_package_is_in_the_table_of_the_architecture() -> None:
     assert inside - set(re.findall(r"`(\w+)/`", serving)) == set()
 
 
+def test_the_tests_of_the_rules_of_the_command_line_exist() -> None:
+    page = (ROOT / "docs/contributing/cli-rules.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if re.match(r"\| \d", line)]
+    assert [int(row[1]) for row in rows] == list(range(1, 30))
+    for row in rows:
+        for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row[3]):
+            assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"rule {row[1]}: {file}::{name}"
+
+
 TEXTS = [
     *PAGES, ROOT / "Makefile", ROOT / "pyproject.toml", *(ROOT / "charts").rglob("*.md"),
     *(file for folder in ("rayllm_ctl", "scripts", "benches", "e2e") for file in (ROOT / folder).rglob("*.py")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Literal, TextIO
@@ -59,7 +58,13 @@ class Printer:
 
     def width(self, usual: int) -> int:
         """The columns of the terminal; `usual` where there is none."""
-        return max(_NARROWEST, shutil.get_terminal_size((usual, 24)).columns) if self.terminal else usual
+        if not self.terminal:
+            return usual
+        try:
+            columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(self.stream.fileno()).columns)
+        except (OSError, ValueError):
+            return usual
+        return max(_NARROWEST, columns)
 
     def line(self, text: str = "") -> None:
         """Write a line; see `text`."""

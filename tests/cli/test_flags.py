@@ -105,6 +105,15 @@ def test_bounds_of_replicas_are_called_the_same() -> None:
     assert {"--min-replicas", "--max-replicas"} <= options("scale").keys() & options("deploy").keys()
 
 
+def test_a_dry_run_is_no_switch() -> None:
+    found = {name: options(name)["--dry-run"].type for name in COMMANDS if "--dry-run" in options(name)}
+    assert len(found) > 5
+    for name, kind in found.items():
+        assert isinstance(kind, click.Choice), name
+        assert [one for one in ("none", "client", "server") if one in kind.choices] == list(kind.choices), name
+        assert {"none", "server"} <= set(kind.choices), name
+
+
 def test_requests_are_made_as_another_user(run: Run, api: FakeAPI, deploy: Deploy) -> None:
     deploy("--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu", "--max-model-len", "1024",
            "--max-replicas", "1", "--image", "example.com/vllm-cpu:1", "-n", "llm")  # fmt: skip
