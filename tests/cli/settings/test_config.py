@@ -124,7 +124,8 @@ def test_what_set_writes_is_what_commands_read(config: Config, file: Path, tmp_p
     given = {
         "offline": ("yes",), "vllm-version": ("0.10",), "gpu-memory-utilization": ("0.8",), "min-replicas": ("2",),
         "node-selector": ("team=search", "size=8"), "ttft": ("500ms",), "gateway": ("true",), "memory": ("64Gi",),
-        "max-model-len": ("auto",), "volume": ("pvc:models:/models",), "kuberay-version": ("1.6",), "from-hub": ("true",),
+        "max-model-len": ("auto",), "volume": ("pvc:models:/models",), "kuberay-version": ("1.6",),
+        "from-hub": ("true",),
     }  # fmt: skip
     for name, values in given.items():
         assert config("set", name, *values)[0] == 0
