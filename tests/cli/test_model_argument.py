@@ -9,7 +9,7 @@ import pytest
 from rayllm_ctl.cli import app
 
 FLAGS = ("--offline", "--gpu", "L4")
-BATCH = ("--input", "s3://bucket/in.jsonl", "--output", "s3://bucket/out", "--prompt", "{{ text }}")
+BATCH = ("--input", "s3://bucket/in.jsonl", "--output-path", "s3://bucket/out", "--prompt", "{{ text }}")
 
 
 @pytest.mark.parametrize(

@@ -210,8 +210,8 @@ def test_a_batch_job_on_a_cluster_of_its_own_has_no_pods_of_the_team(
 ) -> None:
     config.write_text("gpu: L4\nimage: registry.example/llm:1\nhf-token-secret: hf/token\nconcurrency: 200\n")
     submit = (
-        "batch", "submit", "--dry-run=client", "--offline", "--model", MODEL, "--input", "s3://a/b.jsonl", "--output",
-        "s3://a/o", "--prompt", "{{ text }}",
+        "batch", "submit", "--dry-run=client", "--offline", "--model", MODEL, "--input", "s3://a/b.jsonl",
+        "--output-path", "s3://a/o", "--prompt", "{{ text }}",
     )  # fmt: skip
     code, out, err = run(capsys, *submit)
     assert (code, "registry.example/llm:1" in out) == (0, True), err
