@@ -156,7 +156,7 @@ def test_what_cannot_be_forwarded(run: Run, deploy: Deploy, api: FakeAPI, number
         taken = run("port-forward", "tiny", "--port", str(number))
     assert (taken.code, taken.out) == (2, "")
     assert f"port {number} of this machine cannot be used: Address already in use" in taken.err
-    assert "hint: --port 0   (any free port)" in taken.err
+    assert "hint: --port 0    # any free port" in taken.err
 
 
 def test_the_applications_of_a_serve_configuration(
