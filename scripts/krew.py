@@ -34,7 +34,7 @@ PLATFORMS: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 """What krew and what pip call a platform."""
 
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 Download = Callable[[Path, tuple[str, ...], str, Path], None]
 
