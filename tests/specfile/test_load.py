@@ -300,7 +300,7 @@ def test_an_open_bracket_is_to_be_closed() -> None:
     ("text", "hint"),
     [
         ("  gateway: {limits: {requests: 3}}\n", "rayllm-ctl explain spec.gateway.limits"),
-        ("  colour: red\n", "rayllm-ctl explain spec"),
+        ("  paint: red\n", "rayllm-ctl explain spec"),
     ],
 )
 def test_every_unknown_field_has_a_hint(tmp_path: Path, text: str, hint: str) -> None:

@@ -11,12 +11,15 @@ from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.bench.sweep import Sweep, VariantRecord
 from tests.cli.bench.test_sweep import measured
 
-RUNS = [
-    {**measured(speed), "load": {"concurrency": 8, "requests": 10}, "models": ["tiny/Model"]} for speed in (4.0, 2.0)
+RESULTS = [
+    {"models": ["tiny/Model"], "runs": [{**measured(speed), "load": {"concurrency": 8, "requests": 10}}]}
+    for speed in (4.0, 2.0)
 ]
 RECORDS = [
-    VariantRecord(f"v{number}", {"parallelism.tensor": number}, "measured", {}, {}, gpus=(number, number), result=run)
-    for number, run in enumerate(RUNS, 1)
+    VariantRecord(
+        f"v{number}", {"parallelism.tensor": number}, "measured", {}, {}, gpus=(number, number), result=result
+    )
+    for number, result in enumerate(RESULTS, 1)
 ]
 REJECTED = VariantRecord(
     "v3", {"parallelism.tensor": 3}, "rejected", {}, {}, code="heads", message="TP 3 does not divide 64 heads"
