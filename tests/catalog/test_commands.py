@@ -9,8 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from rayllm_ctl.cli.commands.plan.gpus import command as gpus_command
-from rayllm_ctl.cli.commands.plan.models import command as models_command
+from rayllm_ctl.cli.app import group
 from rayllm_ctl.errors import UsageError
 
 
@@ -20,7 +19,7 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def run(name: str, *arguments: str) -> Result:
-    result = CliRunner().invoke({"models": models_command, "gpus": gpus_command}[name], arguments)
+    result = CliRunner().invoke(group, [name, *arguments])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output

@@ -42,7 +42,9 @@ def test_the_wheel_states_which_python_it_needs_and_its_commands(wheel: Path) ->
     assert wheel.name == f"rayllm_ctl-{rayllm_ctl.__version__}-py3-none-any.whl"
     assert "\nRequires-Python: <3.15,>=3.11\n" in metadata
     assert "licenses/LICENSE" in inside
-    assert {line.partition(" =")[0] for line in commands.splitlines()[1:]} == {"rayllm-ctl", "kubectl-rayllm"}
+    assert {line.partition(" =")[0] for line in commands.splitlines()[1:]} == {
+        "rayllm-ctl", "kubectl-rayllm", "kubectl_complete-rayllm",
+    }  # fmt: skip
 
 
 def test_what_the_wheel_installs_plans_and_renders_elsewhere(wheel: Path, tmp_path: Path) -> None:
