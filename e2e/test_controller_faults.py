@@ -143,18 +143,13 @@ def killed_at_each(bench: Bench, proxy: Counting, when: str, service: Declared) 
                 raise OSError("killed")
 
         proxy.before, proxy.after = (at, _pass) if when == "before" else (_pass, at)
-        done = _until(lambda dead=dead: dead.is_set() or _is_settled(service), 240)  # type: ignore[misc]
+        done = _until(lambda dead=dead: dead.is_set() or service.is_settled(), 240)  # type: ignore[misc]
         proxy.before = proxy.after = _pass
         running.end()
         assert done, running.said
         if not dead.is_set():
             return killed
     raise AssertionError(f"still asking after {killed}")
-
-
-def _is_settled(service: Declared) -> bool:
-    wanted = {"Ready": "True", "Upgrading": "False", "Reconciling": "False", "Stalled": "False"}
-    return all(service.condition(type_)[0] == status for type_, status in wanted.items())
 
 
 def _until(condition: Callable[[], bool], seconds: float) -> bool:
