@@ -53,8 +53,7 @@ def shown(requests: list[str]) -> str:
 
 def test_first_deploy(run: Run, api: FakeAPI) -> None:
     requests = sent(run, api, "deploy", *TINY)
-    # One of them asks for an LLMService of the name, which may have nothing in the cluster yet.
-    assert len(requests) <= 46, shown(requests)
+    assert len(requests) <= 45, shown(requests)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
 from rayllm_ctl.cluster.snapshot.serve_states import ServeStates, denied
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.observed.serve_state import read_serve
 from rayllm_ctl.model.workload import WorkloadKind
@@ -181,7 +182,9 @@ class Collector(SnapshotCollector):
         listed += self._claims(tasks, claims)
         events: list[Objects] | None = None
         if self._following:
-            named = {self._name, self.kind.serve_service(self._name), *owned.cluster_names, *claims}
+            named = {self._name, *owned.cluster_names, *claims}
+            if fields.mapping(owned.workload or {}, "spec", "serveService"):  # a load balancer has events of its own
+                named.add(self.kind.serve_service(self._name))
             events = self._events.ask(tasks, named, pods)
         if events is None:
             events = tasks.map(lambda _: self._events_of_namespace(owned), (None,))
