@@ -54,7 +54,8 @@ def _engine(version: str) -> EngineFacts:
     oldest, newest = min(known), max(known)
     if wanted[0] != newest[0] or wanted[:2] < oldest[:2]:
         raise UsageError(
-            f"nothing is known of vLLM {version}", hint=f"known are {known[oldest]} to {known[newest]}; --vllm-version"
+            f"nothing is known of vLLM {version}, only of {known[oldest]} to {known[newest]}",
+            hint=f"--vllm-version {known[newest]}",
         )
     same_minor = [release for release in known if release[:2] == wanted[:2]]
     if same_minor:

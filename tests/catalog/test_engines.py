@@ -20,6 +20,12 @@ def test_versions_are_in_order_and_every_minor_release_is_there() -> None:
     assert engines.engine().version == DEFAULT.vllm == "0.29.0"
 
 
+def test_the_hint_for_a_version_without_facts_can_be_typed() -> None:
+    with pytest.raises(UsageError, match=r"nothing is known of vLLM 9\.9\.9, only of 0\.6\.4 to ") as refused:
+        engines.engine("9.9.9")
+    assert refused.value.hints == (f"--vllm-version {ALL[-1].version}",)
+
+
 @pytest.mark.parametrize("facts", ALL, ids=lambda facts: facts.version)
 def test_facts_can_be_true(facts: EngineFacts) -> None:
     assert facts.note == ""

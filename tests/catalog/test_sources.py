@@ -388,8 +388,10 @@ def test_a_resolver_without_a_network_is_asked_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
     error = refused("a/b")
     assert asked == ["hub.invalid"]
-    assert "cannot be reached" in error.message
+    assert error.message == "hub.invalid cannot be reached (Temporary failure in name resolution)"
+    assert error.hints[0] == "check the network and HF_ENDPOINT"
     assert "--model-config" in error.hints[-1]
+    assert refused("qwen3-32b").hints[0].startswith("did you mean Qwen/Qwen3-32B")
 
 
 def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

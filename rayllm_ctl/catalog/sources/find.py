@@ -103,7 +103,9 @@ def _refused(error: HubError, model_id: str, *, known: bool) -> UserError:
         "token": "set HF_TOKEN to a token from https://huggingface.co/settings/tokens, or unset it",
     }
     without = ("leave out --from-hub: the catalog has the model",) if known else ()
-    return UserError(str(error), hint=(hints.get(error.kind) or _nearest(model_id), *without, _CONFIG_HINT))
+    misspelt = error.kind == "offline" and not known and models.nearest_models(model_id)
+    meant = (_nearest(model_id),) if misspelt else ()
+    return UserError(str(error), hint=(*meant, hints.get(error.kind) or _nearest(model_id), *without, _CONFIG_HINT))
 
 
 def _nearest(model_id: str) -> str:

@@ -9,6 +9,7 @@ An error is made of the headers alone, since `hf_raise_for_status` reads the who
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -24,6 +25,7 @@ MAX_REDIRECTS = 5
 _requests = logging.getLogger("rayllm_ctl.requests")
 """A line for each request, for --verbose; without queries, which may contain signatures."""
 
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 _OF_ERRORS = ("X-Error-Code", "X-Error-Message", "Retry-After")
 
 
@@ -84,7 +86,7 @@ def get(
     except httpx2.TimeoutException as error:
         raise FetchError("timed out") from error
     except (httpx2.ConnectError, httpx2.ProxyError) as error:
-        raise FetchError(f"cannot be reached ({error})") from error
+        raise FetchError(f"cannot be reached ({_ERRNO.sub('', str(error))})") from error
     except (httpx2.RequestError, httpx2.InvalidURL, ValueError) as error:
         raise FetchError(f"broke off ({type(error).__name__})") from error
     raise FetchError("redirected too often", kind="broken")
