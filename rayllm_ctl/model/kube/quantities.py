@@ -65,7 +65,9 @@ def parse_duration(text: str) -> float:
         return 0.0
     parts = _DURATION.findall(text.strip())
     if not parts or "".join(a + b for a, b in parts) != text.strip():
-        raise ValueError(f'"{text}" is not a valid duration, such as 90s, 5m or 1h30m')
+        number = text.strip()
+        example = f"{number}s, {number}m or {number}h" if number.isdecimal() else "90s, 5m or 1h30m"
+        raise ValueError(f'"{text}" is not a valid duration, such as {example}')
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 

@@ -149,7 +149,10 @@ class Concurrency:
 
 @dataclass(frozen=True)
 class Job:
-    """How the job runs, and when it has failed. deadline and keep_after are seconds."""
+    """How the job runs, and when it has failed.
+
+    deadline and keep_after are seconds.
+    """
 
     max_errors: Annotated[int, "Number of rows with an error up to which the job succeeds."] = 0
     part_rows: Annotated[int, "Rows of one file of the output, which is written at once."] = 1000

@@ -68,7 +68,10 @@ class StopSequences:
 
 @dataclass(frozen=True)
 class Validation:
-    """What a request must satisfy. body_timeout is seconds."""
+    """What a request must satisfy.
+
+    body_timeout is seconds.
+    """
 
     max_body_bytes: Annotated[str, QUANTITY, "Largest body of a request."] = "10Mi"
     max_depth: Annotated[int, "Deepest nesting of its JSON."] = 32

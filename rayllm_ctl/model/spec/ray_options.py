@@ -78,7 +78,10 @@ class RayOptions:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """How KubeRay rolls out a change that needs another Ray cluster, such as a new image. Intervals are seconds."""
+    """How KubeRay rolls out a change that needs another Ray cluster, such as a new image.
+
+    Intervals are seconds.
+    """
 
     strategy: Annotated[
         UpgradeStrategy,

@@ -42,7 +42,10 @@ IMPORT_PATH = Pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class HTTPOptions:
-    """The HTTP server of Serve's proxies. Times are seconds."""
+    """The HTTP server of Serve's proxies.
+
+    Times are seconds.
+    """
 
     request_timeout: Annotated[float | None, SECONDS, "Time limit of a request; none by default."] = None
     keep_alive_timeout: Annotated[

@@ -64,6 +64,11 @@ def test_no_durations(text: str) -> None:
         parse_duration(text)
 
 
+def test_a_number_without_a_unit_is_shown_with_units() -> None:
+    with pytest.raises(ValueError, match='"90" is not a valid duration, such as 90s, 90m or 90h'):
+        parse_duration("90")
+
+
 def test_durations_for_people() -> None:
     assert [format_duration(seconds) for seconds in (8, 130, 3900)] == ["8s", "2m10s", "1h05m"]
 

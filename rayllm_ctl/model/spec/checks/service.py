@@ -153,7 +153,8 @@ def _engine(service: LLMService) -> Iterator[Problem]:
         ("maxNumBatchedTokens", engine.max_num_batched_tokens),
     ):
         yield from _at_least((*at, name), number, 1)
-    yield from _known((*at, "dtype"), engine.dtype, DTYPES)
+    instead = "--quantization fp8, or spec.engine.quantization: fp8" if engine.dtype == "fp8" else ""
+    yield from _known((*at, "dtype"), engine.dtype, DTYPES, instead)
     yield from _known((*at, "kvCacheDtype"), engine.kv_cache_dtype, KV_CACHE_DTYPES)
     if engine.quantization is not None and not QUANTIZATION.fullmatch(engine.quantization):
         yield Problem(
@@ -288,9 +289,10 @@ def _amount(path: Path, number: float | None, *, zero: bool = False) -> Iterator
         yield Problem(path, f"must be {'at least' if zero else 'greater than'} 0, not {number}")
 
 
-def _known(path: Path, word: str | None, words: Iterable[str]) -> Iterator[Problem]:
+def _known(path: Path, word: str | None, words: Iterable[str], instead: str = "") -> Iterator[Problem]:
+    """instead: a hint that precedes that at the nearest word."""
     if word is not None and word not in words:
-        hint = did_you_mean(word, words)
+        hint = instead or did_you_mean(word, words)
         yield Problem(path, f"{quoted(word)} is not supported (supported values: {', '.join(words)})", hint)
 
 

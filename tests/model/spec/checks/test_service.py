@@ -161,6 +161,7 @@ def test_engine_arguments_that_cannot_be_given(argument: str, words: str) -> Non
 
 def test_misspelled_words_get_the_nearest() -> None:
     assert only_problem(engine=Engine(dtype="bfloat61")).hint == "did you mean bfloat16?"
+    assert only_problem(engine=Engine(dtype="fp8")).hint.startswith("--quantization fp8")
 
 
 @pytest.mark.parametrize(
