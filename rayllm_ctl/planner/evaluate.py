@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rayllm_ctl.model.kube.quantities import gib
+from rayllm_ctl.model.kube.quantities import GIB, gib
 from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL
 from rayllm_ctl.model.plan.plan import Reason, Verdict
 from rayllm_ctl.planner.engine.checks import build_caveats, gpu_problems
@@ -93,7 +93,7 @@ def hopeless(request: Request, shape: Shape) -> Candidate | None:
     requested = shape.gpu.memory_bytes * settings.gpu_memory_utilization
     if weights <= requested:
         return None
-    message = f"{gib(requested)} GiB per {shape.gpu.name} is insufficient for at least {gib(weights)} GiB of weights"
+    message = f"at least {gib(weights)} GiB of weights per GPU exceed the {gib(requested)} GiB of {shape.gpu.name}"
     reason = Reason("weights-exceed-memory", message)
     return Candidate(shape, "does-not-fit", (reason,), price=replica_price(shape.gpu, shape.gpus))
 
@@ -143,11 +143,14 @@ def memory_verdict(
                 f"{context} needs {gib(need)} GiB",
             ),
         )
+    needed, least = gib(need), gib(plan.kv_cache_bytes.low)
+    if needed == least:
+        needed, least = (f"{size / GIB:.3f}" for size in (need, plan.kv_cache_bytes.low))
     return "risky", (
         Reason(
             "kv-cache-uncertain",
-            f"{context} needs {gib(need)} GiB of KV cache; {gib(plan.kv_cache_bytes.typical)} GiB is likely, "
-            f"but it may be only {gib(plan.kv_cache_bytes.low)} GiB",
+            f"{context} needs {needed} GiB of KV cache; {gib(plan.kv_cache_bytes.typical)} GiB is likely, "
+            f"but it may be only {least} GiB",
         ),
     )
 

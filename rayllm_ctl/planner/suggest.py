@@ -62,8 +62,10 @@ def alternatives(request: Request, ranked: Sequence[Candidate]) -> tuple[Suggest
 
 
 def effect(chosen: Candidate, instead_of: Candidate | None = None) -> str:
-    """A candidate that fits, in a line: requests, context, price."""
+    """A candidate that fits, in a line: replicas, requests of each, context, price."""
     text = ["fits"]
+    if chosen.replicas > 1:
+        text.append(f"{chosen.replicas:,} replicas")
     if chosen.estimate and chosen.settings:
         requests = chosen.estimate.plan.max_concurrency.typical
         plural = "s" if requests >= 1.5 else ""
@@ -71,7 +73,7 @@ def effect(chosen: Candidate, instead_of: Candidate | None = None) -> str:
     if chosen.total_price is not None:
         other = instead_of.total_price if instead_of else None
         changed = other is not None and other != chosen.total_price
-        text.append(f"{chosen.total_price:.2f} USD/h" + (f" instead of {other:.2f}" if changed else ""))
+        text.append(f"{chosen.total_price:,.2f} USD/h" + (f" instead of {other:,.2f}" if changed else ""))
     return ", ".join(text)
 
 

@@ -186,6 +186,13 @@ def test_the_sampler_without_room_outside_the_budget_is_a_problem() -> None:
     assert not estimated(wide, version="0.19.0", utilization=0.95, seqs=1024).problems
 
 
+def test_a_utilization_beyond_what_is_free_says_both() -> None:
+    (problem,) = estimated(dense(), "V100-16GB", "0.29.0", utilization=0.92, tensor=8).problems
+    assert problem.message == (
+        "utilization 0.92 of V100-16GB is 14.5 GiB, more than the 13.7 GiB that are free when vLLM starts"
+    )
+
+
 def test_all_of_a_gpu_cannot_be_asked_for() -> None:
     (problem,) = estimated(dense(), utilization=1.0).problems
     assert problem.code == "utilization-too-high"

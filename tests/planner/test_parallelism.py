@@ -86,7 +86,7 @@ def test_more_gpus_than_a_node_has_is_refused_with_the_reason() -> None:
     problem = layout_problem(dense(), H100, 16, 1, NOW)
     assert problem is not None
     assert problem.code == "tensor-parallel-across-nodes"
-    assert "2.32, 0.98 and 0.59" in problem.message
+    assert "pods with one GPU each answered 2.32, 0.98 and 0.59 requests/s at TP 1, 2 and 4" in problem.message
 
 
 def test_more_stages_than_layers_are_refused() -> None:

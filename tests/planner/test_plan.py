@@ -350,6 +350,7 @@ def test_pipeline_stages_come_when_no_node_holds_the_model() -> None:
         (H100, {"args": {"enable_auto_tool_choice": 1, "tool_call_parser": "hermes"}}, "engine-argument-value", ""),
         (H100, {"quantization": "mxfp8"}, "quantization-not-planned", "--quantization fp8"),
         (H100, {"quantization": "fp9"}, "quantization-unknown", "--quantization fp8"),
+        (H100, {"quantization": "int3"}, "quantization-unknown", "--quantization fp8"),
         (H100, {"kv_cache_dtype": "fp8_e4m4"}, "kv-cache-dtype-unknown", "--kv-cache-dtype fp8_e4m3"),
         (T4, {"dtype": "bfloat16", "max_model_len": 4096}, "dtype-needs-newer-gpu", "--dtype float16 --tp 2"),
         (T4, {"quantization": "fp8"}, "quantization-needs-newer-gpu", ""),

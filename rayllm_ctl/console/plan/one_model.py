@@ -34,7 +34,8 @@ def short(plan: Plan) -> list[str]:
 
 def headline(plan: Plan, style: Printer, name: str = "") -> str:
     model = f"{name}: {plan.model}" if name else plan.model
-    return f"{style.symbol(MARKS[plan.verdict])} {style.paint(model, 'bold')} {verdict_words(plan)}{_where(plan)}"
+    verdict = f"{':' if plan.verdict == 'invalid' else ''} {verdict_words(plan)}"
+    return f"{style.symbol(MARKS[plan.verdict])} {style.paint(model, 'bold')}{verdict}{_where(plan)}"
 
 
 def body(plan: Plan, wide: bool, width: int, *, alone: bool = True) -> Iterator[str]:
@@ -133,7 +134,7 @@ def _layout(plan: Plan, *, head: bool) -> str:
     layout, pods = plan.parallelism, plan.pods
     assert layout is not None
     most = layout.max_replicas
-    replicas = f"{layout.replicas}" if most == layout.replicas else f"{layout.replicas} to {most}"
+    replicas = f"{layout.replicas:,}" if most == layout.replicas else f"{layout.replicas:,} to {most:,}"
     spread = transformers.layout(plan) if plan.transformers else f"TP {layout.tensor} × PP {layout.pipeline}"
     text = f"{spread} · {replicas} replica{'' if most == 1 else 's'}"
     if pods is None:
@@ -265,13 +266,13 @@ def _startup(plan: Plan, wide: bool) -> str:
 def cost_line(cost: Cost | UnknownCost, wide: bool) -> str:
     if isinstance(cost, UnknownCost):
         return cost.note
-    text = f"{banded(cost.per_hour, '{:.2f}')} USD/h"
+    text = f"{banded(cost.per_hour, '{:,.2f}')} USD/h"
     if cost.smallest_machine is not None:
         text += f", a share of a machine with {cost.smallest_machine} GPUs"
     if cost.per_hour_at_max_replicas != cost.per_hour:
-        text += f", at most {figure(cost.per_hour_at_max_replicas, '{:.2f}', wide)}"
+        text += f", at most {figure(cost.per_hour_at_max_replicas, '{:,.2f}', wide)}"
     if cost.per_million_output_tokens is not None:
-        text += f" · {figure(cost.per_million_output_tokens, '{:.2f}', wide)} USD per million output tokens"
+        text += f" · {figure(cost.per_million_output_tokens, '{:,.2f}', wide)} USD per million output tokens"
     return text + (f" · prices: {cost.source}" if wide else "")
 
 
@@ -282,7 +283,7 @@ def _explained(plan: Plan) -> Iterator[str]:
         for row in plan.candidates:
             shape = f"{row.tensor * row.pipeline} × {row.gpu}"
             layout = "" if plan.transformers else f"TP {row.tensor} PP {row.pipeline}"
-            price = f"{row.price_per_hour:.2f}" if row.price_per_hour is not None else "-"
+            price = f"{row.price_per_hour:,.2f}" if row.price_per_hour is not None else "-"
             yield f"    {row.verdict:<13}{shape:<22}{layout:<11}{price:>8}  {row.line}"
     if plan.formulas:
         yield ""

@@ -142,9 +142,9 @@ def _quantization(request: Request) -> Iterator[Refusal]:
         message = f"the checkpoint is quantized with {own.method}, which vLLM {version} does not support"
         yield Refusal(Reason("quantization-unknown", message))
     elif methods and wanted and wanted not in methods:
-        close = nearest(wanted, methods)
+        other = nearest(wanted, methods) or (own.method if own else "fp8")
         reason = Reason("quantization-unknown", f'vLLM {version} does not support quantization "{wanted}"')
-        yield Refusal(reason, f"--quantization {close}", _engine(quantization=close)) if close else Refusal(reason)
+        yield Refusal(reason, f"--quantization {other}", _engine(quantization=other))
     elif own and wanted and _family(own.method) != _family(wanted):
         message = f"the checkpoint is quantized with {own.method} and cannot be quantized with {wanted}"
         reason = Reason("quantization-contradicts-checkpoint", message)

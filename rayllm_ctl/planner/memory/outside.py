@@ -71,6 +71,9 @@ def outside_problems(context: EstimateContext, budget: Budget) -> Iterator[Reaso
         message = (
             f"memory outside utilization {share:g} is insufficient on {context.gpu.name}: {left} GiB are free, {parts} "
             f"need about {gib(graphs + rest)} GiB"
+            if parts
+            else f"utilization {share:g} of {context.gpu.name} is {gib(context.requested)} GiB, more than the "
+            f"{gib(total - used)} GiB that are free when vLLM starts"
         )
         works = _floor((total - used - graphs - rest) / total)
         yield Reason("outside-budget", message, f"--gpu-memory-utilization {works}")

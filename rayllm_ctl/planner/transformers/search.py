@@ -113,7 +113,7 @@ def with_cpu_memory(request: Request, layout: DeviceLayout) -> Suggestion | None
 def transformers_effect(layout: DeviceLayout) -> str:
     """A layout that fits, in a line."""
     requests = f"{layout.batch} request{'s' if layout.batch > 1 else ''} of {layout.loading.context:,} tokens"
-    price = f", {layout.price:.2f} USD/h" if layout.price is not None else ""
+    price = f", {layout.price:,.2f} USD/h" if layout.price is not None else ""
     return f"fits on {layout}, {requests}{price}"
 
 

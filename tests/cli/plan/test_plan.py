@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,12 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
     code, out, err = run(capsys, *args)
     assert (code, out) == (2, "")
     assert words in err
+
+
+def test_large_figures_have_separators(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--model", "Qwen/Qwen3-32B", "--gpu", "L4", "--replicas", "100000")
+    assert "100,000 replicas" in out
+    assert re.search(r"cost +\d{3},\d{3}\.\d\d \(\d{3},\d{3}\.\d\d–\d{3},\d{3}\.\d\d\) USD/h", out)
 
 
 @pytest.mark.parametrize("command", ["plan", "render", "init"])
