@@ -28,7 +28,7 @@ def explain(path: str = "") -> FieldExplanation:
     UsageError with fields of that name, or the nearest name, if there is no such field.
     """
     names = [name for name in path.split(".") if name]
-    if names and names[0].lower() == KIND.lower():
+    if names and names[0].lower().removesuffix("s") == KIND.lower():
         del names[0]
     kind, prefix = spec_kind(path), ""
     if kind == BATCH_KIND:
@@ -45,11 +45,12 @@ def explain(path: str = "") -> FieldExplanation:
                     f'field "{name}" does not exist in {where}',
                     hint=[f"rayllm-ctl explain {prefix}{one}" for one in elsewhere[:_MOST]],
                 )
-            close = nearest(name, known)
-            suggestion = f"{here.path}.{close}".lstrip(".") if close else here.path
+            begun = [one for one in known if one.lower().startswith(name.lower())]
+            close = begun[:_MOST] or [nearest(name, known) or ""]
+            found = [f"{here.path}.{one}".strip(".") for one in close]
             raise UsageError(
                 f'field "{name}" does not exist in {where}' if known else f"{where} has no fields",
-                hint=f"rayllm-ctl explain {prefix}{suggestion}".rstrip(" ."),
+                hint=[f"rayllm-ctl explain {prefix}{one}".rstrip(" .") for one in found],
             )
         here = known[name]
     return here
@@ -65,7 +66,7 @@ def _named(field: FieldExplanation, name: str) -> Iterator[str]:
 
 def spec_kind(path: str) -> str:
     """The kind of the spec file that a path leads into."""
-    return BATCH_KIND if path.partition(".")[0].lower() == BATCH_KIND.lower() else KIND
+    return BATCH_KIND if path.partition(".")[0].lower().removesuffix("s") == BATCH_KIND.lower() else KIND
 
 
 def _document(kind: type, spec: str) -> FieldExplanation:

@@ -50,9 +50,7 @@ class _Reader:
         """Report the keys that `mapping` must not have, and those that it lacks."""
         for key in mapping:
             if key not in known:
-                names = ".".join(part for part in path if isinstance(part, str))
-                explain = f"rayllm-ctl explain {self._prefix}{names}".rstrip(" .")
-                self._problem((*path, key), "unknown field", did_you_mean(key, known) or explain)
+                self._problem((*path, key), "unknown field", did_you_mean(key, known) or self._explain(path))
         for key in required:
             if key not in mapping:
                 self._problem((*path, key), "required field is missing")
@@ -145,7 +143,14 @@ class _Reader:
         hint = ""
         if expected == "a string" and isinstance(value, (bool, int, float)):
             hint = f'quote it: {path[-1]}: "{found}"'
+        elif expected == "a mapping":
+            hint = self._explain(path)
         self._problem(path, f"expected {expected}, found {found}", hint)
+
+    def _explain(self, path: Path) -> str:
+        """The command that shows the fields of the section at `path`."""
+        names = ".".join(part for part in path if isinstance(part, str))
+        return f"rayllm-ctl explain {self._prefix}{names}".rstrip(" .")
 
     def _problem(self, path: Path, message: str, hint: str = "") -> None:
         self.problems.append(Problem(path, message, hint))

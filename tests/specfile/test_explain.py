@@ -46,6 +46,7 @@ def test_a_leaf() -> None:
         ("spec.replica.max", 'field "replica" does not exist in spec', "rayllm-ctl explain spec.replicas"),
         ("metdata", 'field "metdata" does not exist in LLMService', "rayllm-ctl explain metadata"),
         ("spec.model.id.x", "spec.model.id has no fields", "rayllm-ctl explain spec.model.id"),
+        ("spec.expo", 'field "expo" does not exist in spec', "rayllm-ctl explain spec.exposure"),
     ],
 )
 def test_unknown_fields(path: str, message: str, hint: str) -> None:
@@ -81,7 +82,7 @@ def test_a_field_without_its_path_is_found(field: str, hint: str, capsys: pytest
 
 def test_the_kind_may_stand_before_the_path(capsys: pytest.CaptureFixture[str]) -> None:
     outputs = []
-    for prefix in ("", "llmservice.", "LLMService."):
+    for prefix in ("", "llmservice.", "LLMService.", "llmservices."):
         assert app.run(["explain", f"{prefix}spec.replicas"]) == 0
         outputs.append(capsys.readouterr().out)
     assert len(set(outputs)) == 1
