@@ -154,14 +154,16 @@ def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
     headline = "scaled to zero: the first request starts a replica"
     if len(asleep) < len(cluster.models):
         headline = f"serving; scaled to zero: {', '.join(one.app for one in asleep)}"
+    service = f"{context.name} -n {context.namespace}"
+    several = " --model MODEL" if len(cluster.models) > 1 else ""
     note = finding(
         "ScaledToZero",
         f"application/{asleep[0].app}",
         f"{names} has no replica now; the first request starts one",
         headline=headline,
         evidence=tuple(f"{one.app}/{one.name}: {one.status}, target 0, min_replicas {one.low}" for one in asleep),
-        hint=(f"rayllm-ctl chat {context.name} -n {context.namespace}   (starts a replica)",
-              "rayllm-ctl deploy … --min-replicas 1   (keeps one running)"),
+        hint=(f"rayllm-ctl chat {service}   (starts a replica)",
+              f"rayllm-ctl scale {service}{several} --min-replicas 1   (keeps one running)"),
     )  # fmt: skip
     return make_health(context, State.READY, note.headline, [note], since)
 

@@ -156,7 +156,7 @@ def _stop_if_impossible(name: str, namespace: str, condition: Condition, health:
         raise UserError(
             f"{name} {condition.unmet}: it may have {health.replicas_max:,} at most (spec.replicas.max)",
             hint=(
-                f"rayllm-ctl deploy … --max-replicas {condition.replicas}",
+                f"rayllm-ctl scale {name} -n {namespace} --max-replicas {condition.replicas}",
                 f"rayllm-ctl status {name} -n {namespace}",
             ),
         )

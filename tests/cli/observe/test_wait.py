@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -91,6 +92,7 @@ def test_more_replicas_than_there_may_be_are_not_waited_for(run: Run, api: FakeA
     result = run("wait", "tiny", "--for=replicas=3", "--timeout", "20s")
     assert result.code == 1
     assert "tiny does not have 3 replicas: it may have 2 at most (spec.replicas.max)" in result.err
+    assert re.search(r"hint: rayllm-ctl scale tiny -n \S+ --max-replicas 3\n", result.err)
 
 
 @pytest.mark.usefixtures("deployed")
