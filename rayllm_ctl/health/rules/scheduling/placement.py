@@ -101,7 +101,7 @@ def _insufficient(context: ServiceContext, pod: Pod, nodes: Sequence[Node], sent
         if gpu
         else f"no node has {resource} {show(resource, need)} free",
         evidence=(*_free_lines(nodes, resource), scheduling_event(context, pod, sentence)),
-        hint=_resource_hints(context, pod, resource, gpu, never),
+        hint=_resource_hints(context, pod, resource, _node_to_look_at(nodes, pod, resource), never),
         terminal=never and not grows and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, pod.group, resource),
@@ -124,9 +124,15 @@ def _free_lines(nodes: Sequence[Node], resource: str) -> list[str]:
     return lines
 
 
-def _resource_hints(context: ServiceContext, pod: Pod, resource: str, gpu: bool, never: bool) -> tuple[str, ...]:
-    model = context.service.model if context.service else ""
-    asked = f"kubectl get pods -A -o wide --field-selector spec.nodeName=NODE   (who holds {resource})"
+def _node_to_look_at(nodes: Sequence[Node], pod: Pod, resource: str) -> str:
+    """The node where the least has to be freed for the pod; of nodes that are all too small, the one with most free."""
+    enough = [node for node in nodes if node.could_fit(pod.requests)] or nodes
+    return max(enough, key=lambda node: (node.free.get(resource, 0.0), node.name)).name
+
+
+def _resource_hints(context: ServiceContext, pod: Pod, resource: str, node: str, never: bool) -> tuple[str, ...]:
+    model, gpu = context.service.model if context.service else "", is_accelerator(resource)
+    asked = f"kubectl get pods -A -o wide --field-selector spec.nodeName={node}   (who holds {resource})"
     if gpu and model and "," not in model:  # of several, what the planner is asked for is in the spec file
         return (f"rayllm-ctl plan --model {model}   (what fits with fewer GPUs)", *(() if never else (asked,)))
     if gpu:
