@@ -79,11 +79,14 @@ def read_result(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]
 
 def _compared(first: Mapping[str, Any], second: Mapping[str, Any]) -> Comparison:
     chance = random.Random(0)  # noqa: S311
-    ratios = []
+    ratios, too_short = [], []
     for figure in _FIGURES:
         pair = [figure.sample(result) for result in (first, second)]
         points = [figure.point(result) for result in (first, second)]
-        if not all(len(values) > 1 for values in pair) or not points[0] or points[1] is None:
+        if not points[0] or points[1] is None:
+            continue
+        if not all(len(values) > 1 for values in pair):
+            too_short += [figure.name] if figure.higher_is_better else []
             continue
         interval, ratio = _interval(pair[0], pair[1], figure.statistic, chance), points[1] / points[0]
         if interval is not None:
@@ -93,6 +96,8 @@ def _compared(first: Mapping[str, Any], second: Mapping[str, Any]) -> Comparison
                 Ratio(figure.name, figure.unit, points[0], points[1], ratio, low, high, figure.higher_is_better)
             )
     same, notes = load_differences(first, second)
+    if too_short:
+        notes = [*notes, f"{' and '.join(too_short)} are not compared: a load took less than two seconds"]
     return Comparison(first["load"], second["load"], tuple(ratios), (*notes, *_notes(first, second)), same)
 
 

@@ -104,6 +104,13 @@ def test_the_figures_are_those_that_bench_prints(tmp_path: Path) -> None:
     assert figures["end to end p50"][0] == short["latencySeconds"]["e2e"]["p50"]
 
 
+def test_throughput_of_a_load_without_two_seconds_is_named_as_not_compared(tmp_path: Path) -> None:
+    short = {**result(1), "durationSeconds": 1.2, "timeline": result(1)["timeline"][:2]}
+    (found,) = compare_results(written(tmp_path / "a", result(1)), written(tmp_path / "b", short))
+    assert found.notes == ("requests/s and output tokens/s are not compared: a load took less than two seconds",)
+    assert {ratio.name for ratio in found.ratios} == {"TTFT", "TTFT p50", "end to end", "end to end p50"}
+
+
 def test_each_table_names_its_load(tmp_path: Path) -> None:
     both = written(tmp_path / "a", result(1), result(2, concurrency=16))
     other = written(tmp_path / "b", result(1), result(2, concurrency=32))
