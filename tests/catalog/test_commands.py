@@ -40,6 +40,9 @@ def test_models_are_filtered_by_name_and_architecture() -> None:
     assert all("qwen3-vl" in name.lower() for name in names)
     falcon = [line.split()[0] for line in run("models", "falconfor").stdout.splitlines()[1:]]
     assert "tiiuae/falcon-7b" in falcon
+    llama = ["llama" in line.split()[0].lower() for line in run("models", "llama").stdout.splitlines()[1:]]
+    assert llama == sorted(llama, reverse=True)
+    assert {True, False} == set(llama)
 
 
 def test_one_model() -> None:

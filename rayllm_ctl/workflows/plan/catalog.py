@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def list_models(text: str = "") -> list[ModelSummary]:
-    """The models whose name or architecture contains `text`, case-insensitively; all if it is empty."""
+    """The models whose name or architecture contains `text`, case-insensitively; all if it is empty. By name first."""
     wanted = text.lower()
     summaries = []
     for model in models.models():
         facts = _facts(model)
         if wanted in model.id.lower() or wanted in facts.architecture.lower():
             summaries.append(_summary(model, facts))
-    return summaries
+    return sorted(summaries, key=lambda summary: wanted not in summary.id.lower())
 
 
 def show_model(name: str) -> ModelDetails | None:
