@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from rayllm_ctl.console.plan import transformers
@@ -59,7 +60,7 @@ def body(plan: Plan, wide: bool, width: int, *, alone: bool = True) -> Iterator[
         if section:
             yield ""
             yield from labelled(section, width)
-    yield from _explained(plan)
+    yield from _explained(plan, width)
 
 
 def _why(plan: Plan) -> list[str]:
@@ -276,7 +277,7 @@ def cost_line(cost: Cost | UnknownCost, wide: bool) -> str:
     return text + (f" · prices: {cost.source}" if wide else "")
 
 
-def _explained(plan: Plan) -> Iterator[str]:
+def _explained(plan: Plan, width: int) -> Iterator[str]:
     if plan.candidates:
         yield ""
         yield f"  candidates ({len(plan.candidates)}, best first)"
@@ -284,7 +285,9 @@ def _explained(plan: Plan) -> Iterator[str]:
             shape = f"{row.tensor * row.pipeline} × {row.gpu}"
             layout = "" if plan.transformers else f"TP {row.tensor} PP {row.pipeline}"
             price = f"{row.price_per_hour:,.2f}" if row.price_per_hour is not None else "-"
-            yield f"    {row.verdict:<13}{shape:<22}{layout:<11}{price:>8}  {row.line}"
+            line = row.line.removeprefix("fits, ").removesuffix(f", {price} USD/h")  # both have a column
+            text = f"    {row.verdict:<13}{shape:<22}{layout:<11}{price:>8}  {line}"
+            yield from textwrap.wrap(text, width, subsequent_indent=" " * 17, break_long_words=False)
     if plan.formulas:
         yield ""
         yield "  formulas"

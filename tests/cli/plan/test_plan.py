@@ -135,6 +135,13 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
     assert words in err
 
 
+def test_explained_candidates_are_no_wider_than_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--model", "Qwen/Qwen3-32B", "--explain")
+    candidates = out.partition("  candidates (")[2].partition("  formulas")[0].splitlines()
+    assert max(map(len, candidates)) <= 100
+    assert "USD/h" not in "".join(candidates)
+
+
 def test_large_figures_have_separators(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "--model", "Qwen/Qwen3-32B", "--gpu", "L4", "--replicas", "100000")
     assert "100,000 replicas" in out
