@@ -24,6 +24,13 @@ def test_every_field_has_a_description() -> None:
     assert [field.path for field in below(explain()) if not field.description] == []
 
 
+def test_no_description_gives_the_units_of_the_code() -> None:
+    """In the file a time is 30s, not a number of seconds."""
+    documents = (explain(), explain("batchjob"))
+    assert [one.path for top in documents for one in below(top) if "are seconds" in one.description] == []
+    assert [one.path for top in documents for one in below(top) if "is seconds" in one.description] == []
+
+
 def test_every_flag_is_shown_at_its_field() -> None:
     shown = {field.attribute for field in below(explain())}
     # A fixed number of replicas is two fields.
@@ -46,7 +53,7 @@ def test_a_leaf() -> None:
         ("spec.replica.max", 'field "replica" does not exist in spec', "rayllm-ctl explain spec.replicas"),
         ("metdata", 'field "metdata" does not exist in LLMService', "rayllm-ctl explain metadata"),
         ("spec.model.id.x", "spec.model.id has no fields", "rayllm-ctl explain spec.model.id"),
-        ("spec.expo", 'field "expo" does not exist in spec', "rayllm-ctl explain spec.exposure"),
+        ("spec.rend", 'field "rend" does not exist in spec', "rayllm-ctl explain spec.renderVersion"),
     ],
 )
 def test_unknown_fields(path: str, message: str, hint: str) -> None:

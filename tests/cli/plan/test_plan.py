@@ -142,6 +142,17 @@ def test_explained_candidates_are_no_wider_than_the_rest(capsys: pytest.CaptureF
     assert "USD/h" not in "".join(candidates)
 
 
+def test_alternatives_name_their_replicas(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--model", "Qwen/Qwen3-32B", "--concurrency", "200", "--ttft", "1s", "--tpot", "40ms")
+    assert re.search(r"--gpu H100-80GB --tp 4 +fits, 3 replicas, 21 requests of 40,960 tokens, 66\.00 USD/h", out)
+
+
+def test_what_is_too_small_differs_from_what_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--model", "deepseek-ai/DeepSeek-R1")
+    needed, least = re.findall(r"needs (\S+) GiB of KV cache;.* only (\S+) GiB", " ".join(out.split()))[0]
+    assert float(least) < float(needed)
+
+
 def test_large_figures_have_separators(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "--model", "Qwen/Qwen3-32B", "--gpu", "L4", "--replicas", "100000")
     assert "100,000 replicas" in out
