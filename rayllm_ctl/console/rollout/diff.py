@@ -12,6 +12,7 @@ from rayllm_ctl.model.observed.changes import Diff, Effect, FieldChange, ObjectD
 from rayllm_ctl.model.observed.unified_diff import unified
 from rayllm_ctl.model.text.json_form import to_json
 
+_SIDES = {"+": "ok", "-": "error"}
 _MARKS = {"created": "+", "configured": "~", "deleted": "-"}
 _COLORS: dict[Effect, str] = {
     "new-cluster": "error",
@@ -38,9 +39,10 @@ def format_meaning(diff: Diff, style: Printer) -> Iterator[str]:
             yield from (f"  {'hint:':>{_EFFECT_WIDTH + 1}} {hint}" for hint in one.hints)
 
 
-def format_unified(diff: Diff) -> str:
+def format_unified(diff: Diff, style: Printer) -> str:
     """The unified diffs of all objects, as `kubectl diff` prints them."""
-    return "".join(unified(diff, item) for item in diff.objects)
+    lines = "".join(unified(diff, item) for item in diff.objects).splitlines()
+    return "".join(f"{style.paint(line, _SIDES[line[0]]) if line[:1] in _SIDES else line}\n" for line in lines)
 
 
 def format_markdown(diff: Diff) -> str:

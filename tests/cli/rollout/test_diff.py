@@ -269,6 +269,16 @@ def test_files_are_compared_without_a_cluster(run: Run, api: FakeAPI, tmp_path: 
     assert api.requests == []
 
 
+def test_the_sides_of_a_difference_have_colors(run: Run, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(SPEC)
+    new.write_text(SPEC.replace("x:1", "x:2"))
+    colored = run("--color", "always", "diff", "--local", str(old), str(new)).out
+    assert re.search(r"\n\x1b\[31m-[^\n]*x:1\x1b\[0m\n", colored)
+    assert re.search(r"\n\x1b\[32m\+[^\n]*x:2\x1b\[0m\n", colored)
+    assert re.sub(r"\x1b\[\d+m", "", colored) == run("diff", "--local", str(old), str(new)).out
+
+
 def test_spec_files_are_rendered_first(run: Run, tmp_path: Path) -> None:
     old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
     old.write_text(SPEC)

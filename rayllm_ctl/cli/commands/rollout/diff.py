@@ -18,6 +18,7 @@ from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 if TYPE_CHECKING:
+    from rayllm_ctl.console.style import Printer
     from rayllm_ctl.model.observed.changes import Diff
     from rayllm_ctl.workflows.render.types import RenderOptions
 
@@ -152,21 +153,21 @@ def _print(ctx: click.Context, found: Diff, output: str | None) -> None:
     elif output == "markdown":
         click.echo(console.format_markdown(found), nl=False)
     elif found:
+        style = printer(ctx)
         if output is None:
-            style = printer(ctx)
             for line in console.format_meaning(found, style):
                 style.line(line)
             style.line()
-        _print_unified(found)
+        _print_unified(found, style)
 
 
-def _print_unified(found: Diff) -> None:
+def _print_unified(found: Diff, style: Printer) -> None:
     """Print the differences, with the program of KUBECTL_EXTERNAL_DIFF if it is set."""
     from rayllm_ctl.console.rollout import diff as console
 
     variable = os.environ.get("KUBECTL_EXTERNAL_DIFF")
     if not variable:
-        click.echo(console.format_unified(found), nl=False)
+        click.echo(console.format_unified(found, style), nl=False, color=style.colors)
         return
     from rayllm_ctl.console.rollout.external_diff import show, split
 
