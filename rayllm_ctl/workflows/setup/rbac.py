@@ -147,7 +147,7 @@ def rights_of(names: Sequence[str]) -> Rights:
             close = nearest(name, known)
             raise UsageError(
                 f'"{name}" is neither a command that talks to a cluster nor a role',
-                hint=f'did you mean "{close}"?' if close else f"one of {', '.join(known)}",
+                hint=f'did you mean "{close}"?' if close else [f"rayllm-ctl rbac --for {role}" for role in ROLES],
             )
         for command in ROLES.get(name, (name,)):
             total |= COMMANDS[command]

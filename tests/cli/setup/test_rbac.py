@@ -13,7 +13,7 @@ from rayllm_ctl.cli.app import group
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.workflows.setup.controller_rights import BESIDE
-from rayllm_ctl.workflows.setup.rbac import COMMANDS, ROLES
+from rayllm_ctl.workflows.setup.rbac import COMMANDS, ROLES, rights_of
 from tests.bases import SPECS, stored
 
 OFFLINE = {"init", "plan", "render", "models", "gpus", "image", "rbac", "explain", "config", "completion", "help"}
@@ -36,6 +36,12 @@ def test_a_role_grants_what_a_command_needs_and_no_more() -> None:
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get", "patch"]},
         {"apiGroups": ["ray.io"], "resources": ["rayservices"], "verbs": ["get"]},
     ]
+
+
+def test_hints_for_an_unknown_role_can_be_typed() -> None:
+    with pytest.raises(UsageError) as caught:
+        rights_of(["admin"])
+    assert caught.value.hints == tuple(f"rayllm-ctl rbac --for {role}" for role in ("viewer", "ci", "operator"))
 
 
 def test_subresources_are_resources_of_their_own() -> None:
