@@ -11,6 +11,7 @@ from typing import Any
 
 from rayllm_ctl.cli.settings.names import setting_fields
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import file_to_replace, replace_file
 from rayllm_ctl.frozen import dataclass
 
 CONFIG_VARIABLE = "RAYLLM_CONFIG"
@@ -120,7 +121,7 @@ def change_config(path: Path, name: str, value: Any) -> bool:
     Comments and the order of the others stay as they are. The file is replaced as a whole. UsageError if the file is
     invalid or cannot be written.
     """
-    target = path.resolve()
+    target = file_to_replace(path, f"export {CONFIG_VARIABLE}=PATH")
     old = _text(target) if target.exists() else ""
     entries = {key: entry.value for key, entry in parse_config(old, str(path)).items()}
     if entries.get(name) == value:
@@ -164,21 +165,8 @@ def _dumped(values: Mapping[str, Any]) -> str:
 
 def _replace(target: Path, text: str) -> None:
     """Replace the file at once. Only its owner may read a new file; an existing one keeps its mode."""
-    import tempfile
-
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        descriptor, temporary = tempfile.mkstemp(prefix=".config-", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                os.fchmod(file.fileno(), mode)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        replace_file(target, text, mode=0o600)
     except OSError as error:
         raise UsageError(f"{target}: cannot be written: {error.strerror}", hint=f"ls -ld {target.parent}") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from rayllm_ctl.catalog.calibrations import merge_calibrations, read_calibrations
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.files import file_to_replace, replace_file
 from rayllm_ctl.model.bench.load import Results
 from rayllm_ctl.model.plan.calibration import Calibration
 from rayllm_ctl.model.text.json_form import to_json
@@ -20,6 +21,8 @@ LEAST_REQUESTS = 50
 LEAST_ROUNDS = 10
 """Requests that a measurement has to have, at all and for each one in flight: the first and the last round are not like
 the rest."""
+
+_ANOTHER = "--calibrate calibration.yaml"
 
 _FIGURES = ("requestsPerSecond", "ttftSeconds", "tpotSeconds")
 
@@ -41,7 +44,7 @@ def check_calibration(flags: Flags) -> None:
         )
     if not flags.stream:
         raise UsageError("--calibrate and --no-stream cannot be combined: TTFT is not measured", hint="--stream")
-    if path.exists():
+    if file_to_replace(path, _ANOTHER).exists():
         read_calibrations(path)
     elif not path.absolute().parent.is_dir():
         raise UsageError(f"--calibrate {path}: there is no directory {path.absolute().parent}")
@@ -115,9 +118,8 @@ def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> None:
     """Write a file as a whole. UsageError if that cannot be done."""
     data = {"calibrations": to_json(calibrations)}
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n" if path.suffix == ".json" else dump(data)
-    beside = path.with_name(f".{path.name}.new")
+    target = file_to_replace(path, _ANOTHER)
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        replace_file(target, text)
     except OSError as error:
         raise UsageError(f"the calibration file {path} cannot be written: {error.strerror}") from error

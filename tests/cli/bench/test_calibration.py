@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.loadtest.settings import Settings
 from rayllm_ctl.workflows.bench import service as bench_service
+from rayllm_ctl.workflows.bench.calibrate import write_calibrations
 from rayllm_ctl.workflows.bench.watch import LoadWatch
 from tests.cli.conftest import Deploy, Run
 from tests.cluster.fakeapi import FakeAPI
@@ -181,6 +184,26 @@ def test_what_proves_nothing_is_not_stored(
     assert "nothing was stored" in refused.err
     assert says in refused.err
     assert not list(tmp_path.glob("*c.yaml*"))
+
+
+def test_a_calibration_goes_to_the_file_behind_a_link(run: Run, service: dict[str, Any], tmp_path: Path) -> None:
+    real, link = tmp_path / "real.yaml", tmp_path / "c.yaml"
+    link.symlink_to(real.name)
+    assert run(*LOAD, "--calibrate", str(link)).code == 0
+    real.chmod(0o640)
+    first = real.read_text()
+    assert run(*LOAD, "--calibrate", str(link)).code == 0
+    assert (link.is_symlink(), real.read_text(), real.stat().st_mode & 0o777) == (True, first, 0o640)
+
+
+def test_a_calibration_replaces_nothing_but_a_file(run: Run, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refused = run("bench", "chat", "--calibrate", str(pipe))
+    assert (refused.code, f"{pipe}: is a named pipe, not a file" in refused.err) == (2, True)
+    with pytest.raises(UsageError, match="is a named pipe"):
+        write_calibrations(pipe, ())
+    assert pipe.is_fifo()
 
 
 URL = ("bench", "--url", "http://127.0.0.1:9/v1", "--model", "m")

@@ -81,6 +81,24 @@ def test_comments_order_mode_and_links_stay(config: Config, file: Path, tmp_path
     assert (file.is_symlink(), real.stat().st_mode & 0o777) == (True, 0o640)
 
 
+def test_what_is_no_file_is_not_replaced(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    os.mkfifo(place / "pipe")
+    (place / "folder").mkdir()
+    (place / "link").symlink_to("pipe")
+    before = {one.name: one.lstat() for one in place.iterdir()}
+    for name, kind in (("pipe", "a named pipe"), ("folder", "a directory"), ("link", "a named pipe")):
+        monkeypatch.setenv("RAYLLM_CONFIG", str(place / name))
+        for words in (("set", "gpu", "L4"), ("unset", "gpu")):
+            code, _, err = config(*words)
+            assert (code, f"{place / name}: is {kind}, not a file" in err) == (2, True)
+            assert "hint: export RAYLLM_CONFIG=PATH" in err
+    assert {one.name: (one.lstat().st_ino, one.lstat().st_mode) for one in place.iterdir()} == {
+        name: (stat.st_ino, stat.st_mode) for name, stat in before.items()
+    }
+
+
 def test_a_file_in_braces_is_written_anew(config: Config, file: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_text('{gpu: L4, "tp": 2}\n')
