@@ -45,6 +45,8 @@ def _end(code: int) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
+    except BrokenPipeError:  # what reads the output has ended, as `head` does
+        os._exit(code)
     except (OSError, ValueError) as error:
         from rayllm_ctl.console.style import Printer
         from rayllm_ctl.errors import FAILED

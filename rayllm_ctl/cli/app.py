@@ -6,12 +6,15 @@ command's own.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
 import re
+import select
 import sys
 from collections.abc import Sequence
+from typing import Any, TextIO
 
 import click
 
@@ -108,8 +111,28 @@ TOPICS: dict[str, tuple[str, ...]] = {
 """The folder of cli/commands/ in which the module of a command is."""
 
 
+class _PipeError(Exception):
+    """Carries a BrokenPipeError past Click, which would exit with 1 without a message, standalone or not."""
+
+    def __init__(self, original: BrokenPipeError) -> None:
+        super().__init__(original)
+        self.original = original
+
+
 class LazyGroup(CommandGroup):
     """Commands are modules of cli/commands/TOPIC/ with an attribute `command`, imported when they run."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError as error:
+            raise _PipeError(error) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _PipeError(error) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [name for section in COMMANDS.values() for name in section]
@@ -147,11 +170,23 @@ def group() -> None:
 
 def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     """Run the command line; return the exit code. With --debug errors show a traceback, and bugs are raised."""
+    try:
+        return _run(arguments, program)
+    except BrokenPipeError:
+        # What reads the output has ended, as `head` does: exit quietly.
+        read = not _has_no_reader(sys.stdout)
+        for stream in (sys.stdout, sys.stderr):
+            if _has_no_reader(stream):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return FAILED if read else OK
+
+
+def _run(arguments: Sequence[str], program: str) -> int:
     flags = GlobalFlags()
     codes = {"failed": FAILED}  # diff changes it: its exit code 1 means that there are differences
     try:
         read_ahead(group, arguments, program, flags)
-        result = group.main(list(arguments), prog_name=program, standalone_mode=False, obj=codes)
+        result = _invoke(arguments, program, codes)
     except UserError as error:
         if flags.debug:
             import traceback
@@ -173,12 +208,9 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     except (click.Abort, KeyboardInterrupt):
         _print_error(flags, "interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # stdout was closed (`| head`): exit quietly.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
     except Exception as error:  # a bug: users see no traceback without --debug
-        if flags.debug:
+        unread = isinstance(error, BrokenPipeError) and any(map(_has_no_reader, (sys.stdout, sys.stderr)))
+        if flags.debug or unread:
             raise
         if isinstance(error, OSError) and error.filename is not None:  # for example a path that is too long
             _print_error(flags, f"{error.filename}: {error.strerror}")
@@ -192,8 +224,26 @@ def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     return result if isinstance(result, int) else OK
 
 
+def _invoke(arguments: Sequence[str], program: str, codes: dict[str, int]) -> Any:
+    try:
+        return group.main(list(arguments), prog_name=program, standalone_mode=False, obj=codes)
+    except _PipeError as error:
+        raise error.original from None
+
+
+def _has_no_reader(stream: TextIO) -> bool:
+    """Whether a stream is a pipe that nobody reads any more. Connections raise BrokenPipeError too."""
+    poll = select.poll()
+    try:
+        poll.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # it is not a stream of the operating system
+        return False
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
 def _print_error(flags: GlobalFlags, message: str, hints: Sequence[str] = ()) -> None:
-    Printer.for_error(flags.color).error(message, hints)
+    with contextlib.suppress(BrokenPipeError):  # nobody reads it, and the exit code is the same
+        Printer.for_error(flags.color).error(message, hints)
 
 
 def _usage_problem(error: click.ClickException) -> tuple[str, tuple[str, ...]]:

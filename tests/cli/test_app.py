@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -251,6 +252,37 @@ def test_arguments_that_are_not_utf_8_are_escaped() -> None:
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 2
     assert 'unknown command "\\udcff"' in done.stderr.decode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("models",), 0),
+        (("models", "-o", "json"), 0),
+        (("--help",), 0),
+        (("bench",), 0),
+        (("plan", "--help-all"), 0),
+        (("plan", "Qwen/Qwen3-8B", "--gpu", "L4", "--offline"), 0),
+        (("version",), 0),
+        (("nonsense",), 2),
+    ],
+)
+def test_an_output_that_nobody_reads_is_no_failure(words: tuple[str, ...], code: int) -> None:
+    environment = os.environ | {"KUBECONFIG": "none"}
+    for errors in (subprocess.PIPE, subprocess.STDOUT):
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-m", "rayllm_ctl", *words]
+        done = subprocess.run(command, stdout=writer, stderr=errors, text=True, check=False, env=environment)
+        os.close(writer)
+        assert done.returncode == code
+        assert ("✗" in (done.stderr or "")) is (code == 2 and errors == subprocess.PIPE)
+
+
+def test_a_connection_that_breaks_is_a_failure(failing: list[Exception], capsys: pytest.CaptureFixture[str]) -> None:
+    failing.append(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    assert app.run(["version"]) == 1
+    assert "internal error: BrokenPipeError" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
