@@ -18,6 +18,7 @@ imported, and finds nothing."""
 def main() -> None:
     """Run the command line and exit with the code of the table in rayllm_ctl.errors."""
     gc.set_threshold(_COLLECT_AFTER)
+    _open_closed_streams()
     if complete_for_shell():
         _end(0)
     from rayllm_ctl.cli.app import run
@@ -38,6 +39,20 @@ def complete_for_kubectl() -> None:
     gc.set_threshold(_COLLECT_AFTER)
     complete_for_plugin(sys.argv[1:])
     _end(0)
+
+
+def _open_closed_streams() -> None:
+    """Discard the output to streams that are closed (`>&-`). No file opened later takes their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.set_inheritable(number, True)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
 
 
 def _end(code: int) -> NoReturn:

@@ -1,10 +1,12 @@
-"""Files that users name are replaced as a whole, and nothing but files."""
+"""What users name: files are replaced as a whole, and nothing but files; standard input may be closed."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
+from typing import TextIO
 
 from rayllm_ctl.errors import UsageError
 
@@ -53,3 +55,11 @@ def replace_file(path: Path, text: str, *, mode: int = 0o666) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def standard_input(hint: str) -> TextIO:
+    """Standard input. UsageError if it is closed (`<&-`)."""
+    stream: TextIO | None = sys.stdin
+    if stream is None:
+        raise UsageError("standard input is closed", hint=hint)
+    return stream

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import standard_input
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +50,8 @@ def _keys(file: Path | None, *, several: bool) -> tuple[str, ...]:
         if file is None:
             text = os.environ.get(API_KEY_VARIABLE, "")
         elif str(file) == "-":
-            text = sys.stdin.read() if several else sys.stdin.readline()
+            stream = standard_input(f"--api-key-file FILE, or {API_KEY_VARIABLE}")
+            text = stream.read() if several else stream.readline()
         else:
             text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

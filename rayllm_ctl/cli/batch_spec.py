@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
 from rayllm_ctl.cli.service import invalid, replaced
 from rayllm_ctl.cli.settings.below import below_spec, namespace_below
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import standard_input
 from rayllm_ctl.model.kube.names import service_name
 from rayllm_ctl.model.spec.batch import BatchJob, BatchModel, Input, Output
 from rayllm_ctl.model.spec.checks.batch import validate_batch
@@ -107,7 +107,7 @@ def _with_prompts(overrides: Mapping[str, Any]) -> dict[str, Any]:
         return dict(overrides)
     if len(paths) > 1 or "input.prompts" in overrides:
         raise UsageError("--input - reads all prompts from standard input and cannot be combined with others")
-    data = sys.stdin.buffer.read(MAX_INLINE_BYTES + 1)
+    data = standard_input("--input s3://bucket/prompts.txt, or a file on a volume").buffer.read(MAX_INLINE_BYTES + 1)
     if len(data) > MAX_INLINE_BYTES:
         raise UsageError(
             f"--input -: more than {MAX_INLINE_BYTES // 1024} KiB on standard input",

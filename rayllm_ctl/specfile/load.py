@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import standard_input
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import API_VERSION, KIND, LLMService, Load
 from rayllm_ctl.model.text.problems import Problem
@@ -31,6 +31,7 @@ MAX_BATCH_BYTES = 2 * 1024 * 1024
 
 
 STANDARD_INPUT = "-"
+_NAMED = "-f FILE"
 
 
 def _called(path: Path | str) -> str:
@@ -68,14 +69,14 @@ def spec_of_file(path: Path) -> Mapping[str, Any]:
 
 def mentions_batch(path: Path) -> bool:
     """Whether a file may describe a BatchJob. Raises OSError."""
-    data = _standard_input(sys.stdin) if str(path) == STANDARD_INPUT else path.read_bytes()
+    data = _standard_input(standard_input(_NAMED)) if str(path) == STANDARD_INPUT else path.read_bytes()
     return _BATCH.encode() in data
 
 
 def _text(path: Path, limit: int) -> str:
     try:
         if str(path) == STANDARD_INPUT:
-            data = _standard_input(sys.stdin)[: limit + 1]
+            data = _standard_input(standard_input(_NAMED))[: limit + 1]
         else:
             with path.open("rb") as file:
                 data = file.read(limit + 1)

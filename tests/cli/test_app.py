@@ -285,6 +285,46 @@ def test_a_connection_that_breaks_is_a_failure(failing: list[Exception], capsys:
     assert "internal error: BrokenPipeError" in capsys.readouterr().err
 
 
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A line of sh in which $CTL is rayllm-ctl."""
+    environment = os.environ | {"CTL": f"{sys.executable} -m rayllm_ctl", "KUBECONFIG": "none"}
+    return subprocess.run(["sh", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "plan Qwen/Qwen3-8B --gpu L4 --offline",
+        "plan Qwen/Qwen3-8B --gpu L4 --offline -o json",
+        "models",
+        "--help",
+        "diff --local a.yaml a.yaml --offline",
+    ],
+)
+def test_a_closed_output_is_no_failure(words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: qwen}\n")
+    for streams in (">&-", ">&- 2>&-", "<&- >&- 2>&-", "2>&-"):
+        done = shell(f"$CTL {words} {streams}", tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert shell("$CTL nonsense >&- 2>&-", tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("plan -f - --offline", "-f FILE"),
+        ("render -f - --offline", "-f FILE"),
+        ("render --serve-config - --name a --offline", "--serve-config FILE"),
+        ("batch submit Qwen/Qwen3-8B --input - --output-path s3://b/o/ --offline", "--input s3://bucket/prompts.txt"),
+        ("chat qwen hello --api-key-file -", "--api-key-file FILE"),
+    ],
+)
+def test_a_closed_input_is_named(words: str, hint: str, tmp_path: Path) -> None:
+    done = shell(f"$CTL {words} <&-", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"✗ standard input is closed\n\nhint: {hint}")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
 def test_output_that_cannot_be_written() -> None:
     command = [sys.executable, "-m", "rayllm_ctl", "gpus", "L4"]

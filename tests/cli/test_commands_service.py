@@ -72,6 +72,14 @@ def test_with_a_service(run: Run, golden: Golden, name: str, arguments: tuple[st
 
 
 @pytest.mark.usefixtures("deployed")
+def test_chat_has_no_question_if_the_input_is_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    closed = run("chat", "tiny")
+    assert (closed.code, closed.out) == (2, "")
+    assert closed.err == '✗ standard input is closed\n\nhint: rayllm-ctl chat tiny "PROMPT"\n'
+
+
+@pytest.mark.usefixtures("deployed")
 def test_chat_asks_the_model_that_is_named(run: Run, api: FakeAPI) -> None:
     api.answer("GET", "tiny-serve-svc:serve/proxy/v1/models$", (200, {"data": [{"id": "tiny"}, {"id": "legal"}]}))
     assert run("chat", "tiny", "--model", "legal", "Why?").code == 0

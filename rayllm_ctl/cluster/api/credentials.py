@@ -115,7 +115,8 @@ def _from_oidc(provider: Mapping[str, Any], name: str) -> Issued:
 def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any], waiting: Waiting) -> Issued:
     """Run an exec plugin with the client authentication protocol (client.authentication.k8s.io)."""
     command = str(plugin.get("command") or "")
-    interactive = sys.stdin.isatty() and plugin.get("interactiveMode") != "Never"
+    terminal = sys.stdin is not None and sys.stdin.isatty()  # it may be closed
+    interactive = terminal and plugin.get("interactiveMode") != "Never"
     info: dict[str, Any] = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential"}
     info["spec"] = {"interactive": interactive}
     if plugin.get("provideClusterInfo"):

@@ -114,7 +114,12 @@ def test_a_plugin_that_fails(tmp_path: Path, script: str, problem: str) -> None:
     assert caught.value.exit_code == 5
 
 
-def test_a_plugin_gets_its_environment_and_the_protocol(api: FakeAPI, tmp_path: Path) -> None:
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_plugin_gets_its_environment_and_the_protocol(
+    api: FakeAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    if closed:
+        monkeypatch.setattr("sys.stdin", None)
     seen = tmp_path / "seen"
     user = plugin(tmp_path, f'echo "$ZONE $KUBERNETES_EXEC_INFO" > {seen}\n{credential(token="t")}')
     user["exec"] |= {"env": [{"name": "ZONE", "value": "eu"}], "provideClusterInfo": True}  # type: ignore[operator]

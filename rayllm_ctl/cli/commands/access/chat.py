@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from rayllm_ctl.cli.api_key_input import api_key_option, read_api_key
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.files import standard_input
 
 
 @click.command(cls=Command, short_help="Talk to a service through the API server.")
@@ -53,8 +53,8 @@ def command(
     given = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     messages = [{"role": "system", "content": system}] if system else []
-    if prompt is None and not sys.stdin.isatty():
-        prompt = sys.stdin.read().strip()
+    if prompt is None and not (stream := standard_input(f'rayllm-ctl chat {name} "PROMPT"')).isatty():
+        prompt = stream.read().strip()
         if not prompt:
             raise click.UsageError("nothing was asked: standard input is empty and no PROMPT was given")
     conversation = prompt is None
