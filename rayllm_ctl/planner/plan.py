@@ -10,8 +10,9 @@ from rayllm_ctl.model.plan.calibration import Calibration, calibrated_part
 from rayllm_ctl.model.plan.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
 from rayllm_ctl.model.spec.service import Resources
 from rayllm_ctl.planner.deployment.pods import gpu_pods, memory_problem, size_notes
-from rayllm_ctl.planner.engine.checks import Refusal, request_problems
+from rayllm_ctl.planner.engine.checks import request_problems
 from rayllm_ctl.planner.engine.parallelism import ACROSS_NODES, gpus_of_a_node
+from rayllm_ctl.planner.engine.refusal import Refusal
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.engine.settings import engine_settings, resolve_settings
 from rayllm_ctl.planner.explain import formula_lines, summaries, why

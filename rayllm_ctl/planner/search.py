@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.planner.engine.parallelism import node_layouts, staged_layouts
+from rayllm_ctl.planner.engine.settings import load_context
 from rayllm_ctl.planner.evaluate import evaluate, hopeless, longest_sure_context
 from rayllm_ctl.planner.request import Candidate, Request, Shape
 
@@ -27,9 +28,9 @@ SHORTEST_CONTEXT = 8192
 def search_plan(request: Request) -> list[Candidate]:
     """All candidates, best first.
 
-    With a context that the user named only that one is looked at. Without, the model's whole context (at most 128k) is
-    asked for first, and a shorter one only where no candidate on one node holds it; the best then gets as much more of
-    the model's context as it surely holds.
+    With a context that the user named only that one is looked at. Without, the model's whole context (at most 128k, or
+    what the load takes) is asked for first, and a shorter one only where no candidate on one node holds it; the best
+    then gets as much more of the model's context as it surely holds.
     """
     context, preference = wanted_context(request), _preference(request)
     candidates = [candidate for gpu in request.gpus for candidate in _on(request, gpu, context)]
@@ -67,7 +68,8 @@ def _on(request: Request, gpu: GPU, context: int) -> Iterator[Candidate]:
 def wanted_context(request: Request) -> int:
     """The context length that a candidate is first judged at, in tokens."""
     named = request.service.engine.max_model_len
-    return named if named is not None else min(request.facts.max_model_len, CONTEXT_WITHOUT_A_WISH)
+    least = max(CONTEXT_WITHOUT_A_WISH, load_context(request.service.load))
+    return named if named is not None else min(request.facts.max_model_len, least)
 
 
 def _shortened(request: Request, candidates: list[Candidate]) -> list[Candidate]:
@@ -78,9 +80,9 @@ def _shortened(request: Request, candidates: list[Candidate]) -> list[Candidate]
 
 def _at_longest(request: Request, candidate: Candidate) -> Candidate:
     """`candidate` with the longest context that it surely holds, or as it is where that is too short to be of use."""
-    load, limit = request.service.load, request.facts.max_model_len
+    limit = request.facts.max_model_len
     longest = longest_sure_context(candidate, limit)
-    least = min(limit, max(SHORTEST_CONTEXT, (load.input_tokens or 0) + (load.output_tokens or 0)))
+    least = min(limit, max(SHORTEST_CONTEXT, load_context(request.service.load)))
     if longest < least or (candidate.settings and longest == candidate.settings.max_model_len):
         return candidate
     again = evaluate(request, candidate.shape, longest)

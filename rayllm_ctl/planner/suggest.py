@@ -8,8 +8,9 @@ from typing import Any
 
 from rayllm_ctl.model.plan.plan import Suggestion
 from rayllm_ctl.model.spec.service import LLMService
-from rayllm_ctl.planner.engine.checks import CONTEXT, Refusal, gpu_problems
+from rayllm_ctl.planner.engine.checks import gpu_problems
 from rayllm_ctl.planner.engine.parallelism import layout_problem, nearest_tensor_sizes, valid_tensor_sizes
+from rayllm_ctl.planner.engine.refusal import CONTEXT, Refusal
 from rayllm_ctl.planner.evaluate import longest_sure_context, most_sure_sequences
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import cheapest, search_plan

@@ -365,6 +365,45 @@ def test_contradictions_are_refused_with_a_remedy(gpu: GPU, settings: dict[str, 
         assert remedy in [suggestion.flags for suggestion in found.suggestions]
 
 
+@pytest.mark.parametrize(
+    ("load", "context", "message", "remedy"),
+    [
+        (Load(input_tokens=131072), None, "131,072 input tokens exceed the model's maximum context of 131,072",
+         "--input-tokens 131071"),
+        (Load(output_tokens=200_000), None, "200,000 output tokens exceed the model's maximum context of 131,072",
+         "--output-tokens 131071"),
+        (Load(input_tokens=131_000, output_tokens=100), None, "131,000 input and 100 output tokens exceed the model's",
+         "--input-tokens 130972"),
+        (Load(input_tokens=8000, output_tokens=1000), 8192, "8,000 input and 1,000 output tokens exceed a context of "
+         "8,192", "--max-model-len 9000"),
+        (Load(input_tokens=200_000), 8192, "200,000 input tokens exceed a context of 8,192",
+         "--max-model-len 131072 --input-tokens 131071"),
+        (Load(input_tokens=200_000, output_tokens=200_000), None, "200,000 input and 200,000 output tokens exceed", ""),
+    ],
+)  # fmt: skip
+def test_a_load_longer_than_the_context_is_refused(load: Load, context: int | None, message: str, remedy: str) -> None:
+    found = plan(dense(), H100, load=load, max_model_len=context)
+    assert (found.verdict, codes(found)) == ("invalid", ["load-above-context"])
+    assert message in found.reasons[0].message
+    assert [suggestion.flags for suggestion in found.suggestions] == ([remedy] if remedy else [])
+
+
+@pytest.mark.parametrize("load", [Load(input_tokens=131071), Load(input_tokens=130_000), Load(output_tokens=131071)])
+def test_a_load_as_long_as_the_context_is_planned(load: Load) -> None:
+    found = plan(dense(), H100, load=load)
+    assert found.verdict == "fits"
+    assert found.throughput is not None
+    assert found.throughput.load.input_tokens + found.throughput.load.output_tokens <= 131072
+
+
+def test_the_context_is_as_long_as_the_load() -> None:
+    facts = replace(dense(), max_model_len=1_000_000)
+    for tokens in (200_000, 900_000):
+        found = plan(facts, H100, load=Load(input_tokens=tokens, output_tokens=1000))
+        assert found.engine is not None
+        assert found.engine.max_model_len >= tokens + 1000
+
+
 def test_arguments_of_the_front_end_are_known() -> None:
     args = {"enable_auto_tool_choice": True, "tool_call_parser": "hermes", "chat_template": None}
     assert plan(dense(), H100, args=args).verdict == "fits"

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Reason
 from rayllm_ctl.model.spec.checks.engine_args import FRONTEND_ARGUMENTS, type_problem
 from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner.engine.context import context_problems
 from rayllm_ctl.planner.engine.parallelism import sharding_problem
+from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine
 from rayllm_ctl.planner.engine.settings import has_bfloat16, resolve_dtype
 from rayllm_ctl.planner.memory import speculation
 from rayllm_ctl.planner.memory.estimate import online_scheme
@@ -29,25 +30,10 @@ _FP8_CACHE_CAPABILITY = (8, 0)
 _NVFP4_CACHE_CAPABILITY = (10, 0)
 
 
-CONTEXT = "{context}"
-"""Stands in a problem's flags for the context length that the plan with the change has."""
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A contradiction; `change` resolves it and `flags` is how a user types that (neither: no one change does)."""
-
-    reason: Reason
-    flags: str = ""
-    change: Callable[[LLMService], LLMService] | None = None
-
-
 def request_problems(request: Request) -> Iterator[Refusal]:
     """What contradicts itself whatever the GPU: context, architecture, quantization, arguments of this version."""
-    wanted, facts = request.service.engine, request.facts
-    if wanted.max_model_len is not None and wanted.max_model_len > facts.max_model_len and not _stretched(request):
-        message = f"a context of {wanted.max_model_len:,} tokens exceeds the model's maximum of {facts.max_model_len:,}"
-        yield Refusal(Reason("context-above-model", message), f"--max-model-len {CONTEXT}", _engine(max_model_len=None))
+    wanted = request.service.engine
+    yield from context_problems(request)
     yield from _architecture(request)
     yield from _quantization(request)
     yield from _gptq(request)
@@ -58,7 +44,7 @@ def request_problems(request: Request) -> Iterator[Refusal]:
             close = nearest(wanted.kv_cache_dtype, known) or "auto"
             message = f'vLLM {request.engine.version} does not support KV cache type "{wanted.kv_cache_dtype}"'
             reason = Reason("kv-cache-dtype-unknown", message)
-            yield Refusal(reason, f"--kv-cache-dtype {close}", _engine(kv_cache_dtype=close))
+            yield Refusal(reason, f"--kv-cache-dtype {close}", changed_engine(kv_cache_dtype=close))
 
 
 def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
@@ -70,7 +56,7 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
     if wanted.dtype == "bfloat16" and not has_bfloat16(gpu):
         message = f"{gpu.name} does not support bfloat16 ({_requires((8, 0), gpu)})"
         dtype = resolve_dtype(None, facts, gpu)
-        yield Refusal(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", _engine(dtype=dtype))
+        yield Refusal(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", changed_engine(dtype=dtype))
     yield from _quantization_on(request, gpu)
     yield from _draft(request, shape)
     cache = wanted.kv_cache_dtype or "auto"
@@ -78,7 +64,7 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
     if gpu.compute_capability is not None and gpu.compute_capability < least:
         message = f"{gpu.name} does not support a KV cache of type {cache} ({_requires(least, gpu)})"
         reason = Reason("kv-cache-dtype-needs-newer-gpu", message)
-        yield Refusal(reason, "--kv-cache-dtype auto", _engine(kv_cache_dtype=None))
+        yield Refusal(reason, "--kv-cache-dtype auto", changed_engine(kv_cache_dtype=None))
 
 
 def build_caveats(request: Request, gpu: GPU) -> Iterator[Reason]:
@@ -144,19 +130,19 @@ def _quantization(request: Request) -> Iterator[Refusal]:
     elif methods and wanted and wanted not in methods:
         other = nearest(wanted, methods) or (own.method if own else "fp8")
         reason = Reason("quantization-unknown", f'vLLM {version} does not support quantization "{wanted}"')
-        yield Refusal(reason, f"--quantization {other}", _engine(quantization=other))
+        yield Refusal(reason, f"--quantization {other}", changed_engine(quantization=other))
     elif own and wanted and _family(own.method) != _family(wanted):
         message = f"the checkpoint is quantized with {own.method} and cannot be quantized with {wanted}"
         reason = Reason("quantization-contradicts-checkpoint", message)
-        yield Refusal(reason, f"--quantization {own.method}", _engine(quantization=own.method))
+        yield Refusal(reason, f"--quantization {own.method}", changed_engine(quantization=own.method))
     elif wanted and not own and _family(wanted) in _CHECKPOINT_ONLY:
         message = f"{wanted} requires a checkpoint that is quantized with it; this one is not quantized"
         reason = Reason("quantization-needs-checkpoint", message)
-        yield Refusal(reason, "--quantization fp8", _engine(quantization="fp8"))
+        yield Refusal(reason, "--quantization fp8", changed_engine(quantization="fp8"))
     elif wanted and not own and online_scheme(wanted) is None:
         message = f"quantizing a checkpoint with {wanted} while loading cannot be planned"
         reason = Reason("quantization-not-planned", message)
-        yield Refusal(reason, "--quantization fp8", _engine(quantization="fp8"))
+        yield Refusal(reason, "--quantization fp8", changed_engine(quantization="fp8"))
 
 
 _CHECKPOINT_ONLY = frozenset(
@@ -175,7 +161,7 @@ def _quantization_on(request: Request, gpu: GPU) -> Iterator[Refusal]:
     own, wanted = request.facts.quantization, request.service.engine.quantization
     if capability is None:
         return
-    unquantized = ("without --quantization", _engine(quantization=None)) if not own else ("", None)
+    unquantized = ("without --quantization", changed_engine(quantization=None)) if not own else ("", None)
     methods = [own.method, *_compressed_schemes(request)] if own else []
     for method in [*methods, wanted]:
         least = request.engine.quantization.get(method or "")
@@ -263,10 +249,6 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63
 
 
-def _engine(**fields: Any) -> Callable[[LLMService], LLMService]:
-    return lambda service: replace(service, engine=replace(service.engine, **fields))
-
-
 def _renamed(name: str, close: str) -> Callable[[LLMService], LLMService]:
     def change(service: LLMService) -> LLMService:
         args = {close if key == name else key: value for key, value in service.engine.args.items()}
@@ -277,13 +259,6 @@ def _renamed(name: str, close: str) -> Callable[[LLMService], LLMService]:
 
 def _one_stage(service: LLMService) -> LLMService:
     return replace(service, parallelism=replace(service.parallelism, pipeline=1))
-
-
-def _stretched(request: Request) -> bool:
-    """Whether the user changed the model's own limit (rope scaling, or vLLM's switch for longer contexts)."""
-    args = request.service.engine.args
-    allowed = request.service.engine.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") == "1"
-    return allowed or any(name in args for name in ("hf_overrides", "rope_scaling"))
 
 
 def _draft(request: Request, shape: Shape) -> Iterator[Refusal]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import EngineSettings
-from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.spec.service import LLMService, Load
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.request import Request, Shape, Workload
 
@@ -88,10 +88,18 @@ def engine_settings(request: Request, settings: ResolvedSettings) -> EngineSetti
 def resolve_load(service: LLMService, max_model_len: int) -> Workload:
     """The load that `service` states, completed with defaults that fit into `max_model_len`."""
     wanted = service.load
-    output = wanted.output_tokens or min(DEFAULT_OUTPUT_TOKENS, max(1, max_model_len // 4))
+    room = max(1, min(max_model_len // 4, max_model_len - (wanted.input_tokens or 0)))
+    output = wanted.output_tokens or min(DEFAULT_OUTPUT_TOKENS, room)
     given = wanted.input_tokens or min(DEFAULT_INPUT_TOKENS, max(1, max_model_len - output))
     stated = any(x is not None for x in (wanted.concurrency, wanted.rate))
     return Workload(given, output, wanted.concurrency, wanted.rate, wanted.ttft, wanted.tpot, stated)
+
+
+def load_context(load: Load) -> int:
+    """The context that a request of the stated lengths takes at least, in tokens; 0 where none is stated."""
+    if load.input_tokens is None and load.output_tokens is None:
+        return 0
+    return (load.input_tokens or 1) + (load.output_tokens or 1)
 
 
 def round_context(tokens: float) -> int:
