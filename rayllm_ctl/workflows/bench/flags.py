@@ -116,6 +116,11 @@ def check_flags(flags: Flags) -> None:
         )
 
 
+def shortest(length: Length) -> int:
+    """The least number of tokens of a distribution."""
+    return 1 if length.kind == "lognormal" else length.low
+
+
 def loads(flags: Flags) -> tuple[Load, ...]:
     """The loads to send, one after another."""
     duration = flags.duration if flags.duration or flags.requests else DEFAULT_SECONDS

@@ -102,7 +102,7 @@ def sweep(run: Run, api: FakeAPI, tmp_path: Path) -> Run:
     def command(*flags: str) -> Any:
         vary = () if {"--vary", "--max-num-seqs"} & set(flags) else ("--max-num-seqs", "8,16")
         tiny = [*TINY]
-        if "--max-model-len" in flags:
+        if any(flag.startswith(("--max-model-len", "engine.maxModelLen")) for flag in flags):
             at = tiny.index("--max-model-len")
             del tiny[at : at + 2]
         return run("bench", "sweep", *tiny, *vary, "--output-dir", str(tmp_path / "out"), *flags)
@@ -394,6 +394,37 @@ def test_variants_that_the_planner_rejects_are_rows(run: Run, load: Load, api: F
     assert (kept["state"], kept["reason"]["code"], kept["values"]) == (
         "rejected", "tensor-parallel-heads", {"parallelism.tensor": 3},
     )  # fmt: skip
+
+
+def test_without_a_cluster_nothing_is_written(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    failed = run("bench", "sweep", *LLAMA, "--tp", "3,4", "--output-dir", str(out), "--context", "unknown")
+    assert (failed.code, "unknown" in failed.err) == (2, True), str(failed)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "rejected"),
+    [
+        (("--input-tokens", "8000"), True),
+        (("--input-tokens", "uniform:4000:9000"), True),
+        (("--input-tokens", "4096", "--output-tokens", "1"), True),
+        (("--input-tokens", "4095", "--output-tokens", "1"), False),
+        (("--input-tokens", "uniform:100:9000"), False),
+        (("--input-tokens", "lognormal:8000:1"), False),
+    ],
+)
+def test_a_variant_whose_context_is_too_short_for_the_load_is_rejected(
+    sweep: Run, load: Load, tmp_path: Path, lengths: tuple[str, ...], rejected: bool
+) -> None:
+    result = sweep("--vary", "engine.maxModelLen=4096,16384", *lengths)
+    assert result.code == 0, str(result)
+    assert len(load.names) == (1 if rejected else 2)
+    records = [json.loads(path.read_text()) for path in (tmp_path / "out").glob("tiny-*.json")]
+    short = next(one for one in records if one["values"] == {"engine.maxModelLen": 4096})
+    assert (short["state"], "exceed the context of 4,096" in str(short)) == (
+        ("rejected", True) if rejected else ("measured", False)
+    )
 
 
 def test_the_rights_of_deploy_bench_and_delete_are_enough(sweep: Run, load: Load, api: FakeAPI) -> None:

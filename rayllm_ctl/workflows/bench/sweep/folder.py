@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,19 @@ class Left:
 class Folder:
     """The files of one sweep. id: what marks its services in the cluster."""
 
-    def __init__(self, path: Path, data: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, data: Mapping[str, Any], *, new: bool = False) -> None:
         self.path = path
+        self._new = data if new else None
         self.id = str(data["id"])
         self.service, self.vary = str(data["service"]), tuple(data["vary"])
+
+    def begin(self, rejected: Iterable[VariantRecord]) -> None:
+        """Create the folder if it is new, and write the records of the variants that are not to be deployed."""
+        if self._new is not None:
+            _write(self.path / _FILE, self._new)
+            self._new = None
+        for record in rejected:
+            self.write(record)
 
     def read(self, name: str) -> VariantRecord | None:
         """The record of a variant. Raises UsageError for a file that is not from a sweep."""
@@ -99,23 +108,21 @@ class Folder:
 
 
 def open_folder(path: Path, service: str, parameters: Mapping[str, Any]) -> Folder:
-    """The folder of a sweep, created if it does not exist. Raises UsageError if it belongs to another sweep.
+    """The folder of a sweep; `begin` creates it if there is none. Raises UsageError if it belongs to another sweep.
 
     parameters: of the sweep, by the names in _COMPARED; `spec` is the base of the variants.
     """
     wanted: dict[str, Any] = _plain({"service": service, **parameters})
-    stored = _read(path / _FILE)
-    if stored is None:
-        stored = {"id": secrets.token_hex(4), **wanted}
-        _write(path / _FILE, stored)
-    elif not {"id", *wanted} <= set(stored):
+    found = _read(path / _FILE)
+    stored = {"id": secrets.token_hex(4), **wanted} if found is None else found
+    if not {"id", *wanted} <= set(stored):
         raise _not_ours(path / _FILE)
     differences = [
         line for name, label in _COMPARED.items() for line in _differences(stored[name], wanted[name], label)
     ]
     if differences:
         raise _other(path, "another sweep", differences)
-    return Folder(path, stored)
+    return Folder(path, stored, new=found is None)
 
 
 def read_folder(path: Path) -> Folder:

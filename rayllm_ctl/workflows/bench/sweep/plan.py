@@ -18,7 +18,7 @@ from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.specfile.vary import variants
 from rayllm_ctl.specfile.write import to_document
-from rayllm_ctl.workflows.bench.flags import Flags, check_flags, loads, prompts_of, tokenizer_of
+from rayllm_ctl.workflows.bench.flags import INPUT, Flags, check_flags, loads, prompts_of, shortest, tokenizer_of
 from rayllm_ctl.workflows.bench.sweep.folder import Folder, open_folder
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.plan.verdict import require_runnable
@@ -54,7 +54,7 @@ class Prepared:
 def prepare_sweep(
     base: LLMService, axes: Sequence[Axis], load: Flags, options: RenderOptions, output_dir: Path | None
 ) -> Prepared:
-    """Plan and render every variant that was not measured yet, and open the results folder.
+    """Plan and render every variant that was not measured yet. Nothing is written.
 
     load: with the name of the service, whose variants are measured. output_dir None: NAME-sweep.
 
@@ -100,11 +100,7 @@ def prepare_sweep(
 def _known(planned: PlannedVariant, folder: Folder) -> PlannedVariant:
     """The variant with its result from the folder."""
     measured = folder.measured(planned.variant, planned.record)
-    if measured is not None:
-        return PlannedVariant(planned.variant, measured, None)
-    if planned.rendering is None:
-        folder.write(planned.record)
-    return planned
+    return planned if measured is None else PlannedVariant(planned.variant, measured, None)
 
 
 def _plan(variant: Variant, record: VariantRecord, options: RenderOptions, load: Flags) -> PlannedVariant:
@@ -115,12 +111,31 @@ def _plan(variant: Variant, record: VariantRecord, options: RenderOptions, load:
             require_runnable(plan, accept_risk=options.accept_risk)
         except UserError:
             return PlannedVariant(variant, _rejected(record, plan), None)
+        too_long = _too_long(plan, load)
+        if too_long:
+            return PlannedVariant(
+                variant, replace(record, state="rejected", code="load-above-context", message=too_long), None
+            )
         rendered = rendering_of(variant.service, plan, options)
     except UserError as error:
         error.message = f"{in_words(variant.values)}: {error.message}"
         raise
     _require_key(variant.service, load)
     return PlannedVariant(variant, record, rendered)
+
+
+def _too_long(plan: Plan, load: Flags) -> str | None:
+    """Why no model can answer even the shortest request of generated prompts; None if one may."""
+    contexts = [model.engine.max_model_len for model in plan.each.values() if model.engine is not None]
+    if load.prompts or not contexts:
+        return None
+    prompt, answer = shortest(load.input_tokens or INPUT), shortest(load.output_tokens)
+    if prompt + answer <= max(contexts):
+        return None
+    return (
+        f"requests of {prompt:,} input and {answer:,} output tokens exceed the context of {max(contexts):,} "
+        "(use --input-tokens or --max-model-len to change it)"
+    )
 
 
 def _rejected(record: VariantRecord, plan: Plan) -> VariantRecord:

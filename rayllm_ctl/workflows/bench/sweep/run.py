@@ -69,9 +69,12 @@ def run_sweep(
     which leaves what is there.
     """
     todo = [variant for variant in prepared.variants if variant.rendering is not None]
+    rejected = [variant.record for variant in prepared.variants if variant.record.state == "rejected"]
     if not todo and prepared.left is None:
+        prepared.folder.begin(rejected)
         return SweepOutcome(_sweep(prepared, {}))
     cluster = connect()
+    prepared.folder.begin(rejected)
     namespace = prepared.namespace or cluster.namespace
     require_left_here(cluster, namespace, prepared.folder)
     services = [variant.rendering for variant in todo if variant.rendering is not None]
