@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from rayllm_ctl.cli.option_groups import gathered
 from rayllm_ctl.cli.values import Duration
@@ -50,6 +51,27 @@ def kube_options(function: F) -> F:
         ),
     )
     return gathered(function, options, _PARAMETERS, "kube", _flags)
+
+
+def given_cluster_flags(but: Collection[str] = ()) -> list[str]:
+    """The flags for cluster and namespace on the command line, except for the parameters `but`."""
+    ctx = click.get_current_context()
+    names = [name for name in _PARAMETERS if name not in but]
+    return [
+        param.opts[0]
+        for param in ctx.command.params
+        if param.name in names and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def reject_cluster_flags(instead: str, *, but: Collection[str] = ()) -> None:
+    """Raise UsageError for flags for the cluster beside `instead`, which asks none. but: parameters with an effect."""
+    given = given_cluster_flags(but)
+    if given:
+        raise UsageError(
+            f"{instead} asks no cluster: {', '.join(given)} cannot be combined with it",
+            hint=f"remove {' '.join(given)}",
+        )
 
 
 def _flags(values: Mapping[str, Any]) -> KubeFlags:

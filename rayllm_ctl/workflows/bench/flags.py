@@ -20,6 +20,21 @@ INPUT = Length("fixed", 256, 256)
 """Tokens of a prompt by default."""
 
 
+_OF_FLAGS = {
+    "max_completion_tokens": "--output-tokens",
+    "max_tokens": "--output-tokens",
+    "messages": "--prompts FILE",
+    "model": "--model NAME",
+    "prompt": "--prompts FILE",
+    "stream": "--stream or --no-stream",
+    "stream_options": "--stream or --no-stream",
+}
+"""Fields that bench sets in every request, and the flag for each."""
+
+_OF_ROWS = {"max_completion_tokens", "max_tokens"}
+"""Those of them that a file of prompts may set, for which --set takes precedence."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Flags:
     """The user's flags; None and empty: not given. Times in seconds.
@@ -65,6 +80,9 @@ def check_flags(flags: Flags) -> None:
     if (flags.name is None) == (flags.url is None):
         problem = "both NAME and --url were given" if flags.name else "a service or --url is required"
         raise UsageError(problem, hint=("rayllm-ctl bench NAME", "rayllm-ctl bench --url http://HOST:PORT/v1"))
+    for field, _ in flags.fields:
+        if field in _OF_FLAGS and not (flags.prompts and field in _OF_ROWS):
+            raise UsageError(f"--set {field}: bench sets this field itself", hint=_OF_FLAGS[field])
     for name, seconds in (("--duration", flags.duration), ("--answer-timeout", flags.answer_timeout)):
         if seconds == 0:
             raise UsageError(f"{name} must be greater than 0", hint=f"{name} 30s")

@@ -239,11 +239,14 @@ def test_prompts_of_a_file_and_fields_reach_the_server(run: Run, server: KnownSe
     (tmp_path / "prompts").write_text('{"prompt": "Hello", "max_tokens": 3}\n{"prompt": "World"}\n')
     before = len(server.bodies)
     flags = ("--prompts", str(tmp_path / "prompts"), "--set", "temperature=0", "--output-tokens", "9")
-    result = run("bench", "--url", server.url, "--model", behaviour(), "--requests", "2", "--concurrency", "1", *flags)
+    to_server = ("bench", "--url", server.url, "--model", behaviour(), "--requests", "2", "--concurrency", "1")
+    result = run(*to_server, *flags)
     assert result.code == 0, str(result)
     first, second = server.bodies[before:]
     assert (first["messages"][0]["content"], first["max_tokens"], first["temperature"]) == ("Hello", 3, 0)
     assert (second["messages"][0]["content"], second["max_tokens"]) == ("World", 9)
+    assert run(*to_server, *flags, "--set", "max_tokens=4").code == 0
+    assert [body["max_tokens"] for body in server.bodies[before + 2 :]] == [4, 4]
 
 
 URL = ("--url", "http://127.0.0.1:9/v1", "--model", "m")
@@ -272,6 +275,20 @@ URL = ("--url", "http://127.0.0.1:9/v1", "--model", "m")
         (("--url", "http://x:y/v1"), "not an http or https address"),
         ((*URL, "--duration", "0s"), "--duration must be greater than 0"),
         ((*URL, "--slo", "ttft=0"), "longer than 0"),
+        (
+            (*URL, "--set", "stream=false"),
+            "--set stream: bench sets this field itself\n\nhint: --stream or --no-stream",
+        ),
+        ((*URL, "--set", "stream_options={}"), "hint: --stream or --no-stream"),
+        ((*URL, "--set", "model=foo"), "--set model: bench sets this field itself\n\nhint: --model NAME"),
+        ((*URL, "--set", "max_tokens=5"), "hint: --output-tokens"),
+        ((*URL, "--set", "messages=[]"), "hint: --prompts FILE"),
+        ((*URL, "-n", "llm"), "--url asks no cluster: -n cannot be combined with it\n\nhint: remove -n"),
+        ((*URL, "--context", "a", "--kubeconfig", "b"), "asks no cluster: --kubeconfig, --context cannot be"),
+        (
+            (*URL, "--as", "me", "--as-group", "g", "--request-timeout", "1s"),
+            "--as, --as-group, --request-timeout cannot",
+        ),
     ],
 )
 def test_flags_that_cannot_work(run: Run, flags: tuple[str, ...], says: str) -> None:

@@ -203,6 +203,19 @@ def test_the_name_is_that_of_the_bundle(run: Run, tmp_path: Path) -> None:
     assert (result.code, "has 0 services: NAME says which" in result.err) == (2, True)
 
 
+@pytest.mark.usefixtures("deployed")
+def test_flags_of_a_cluster_have_no_effect_on_it(run: Run, tmp_path: Path) -> None:
+    assert run("bundle", "tiny", "-o", str(tmp_path / "b")).code == 0
+    recorded = ("status", "--from", str(tmp_path / "b"))
+    assert run(*recorded, "-n", "llm").code == 0
+    for flags in (("--context", "c"), ("--kubeconfig", "k"), ("--as", "me"), ("--request-timeout", "1s")):
+        refused = run(*recorded, "-n", "llm", *flags)
+        assert (refused.code, refused.out) == (2, "")
+        assert refused.err == (
+            f"✗ --from asks no cluster: {flags[0]} cannot be combined with it\n\nhint: remove {flags[0]}\n"
+        )
+
+
 def test_of_vllms_own_servers(run: Run, deploy: Deploy, tmp_path: Path) -> None:
     deploy(*TINY, *KIND)
     live = run("status", "tiny", "-o", "json")

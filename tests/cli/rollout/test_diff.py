@@ -170,6 +170,11 @@ def test_another_field_manager_owns_what_it_changes(run: Run, api: FakeAPI) -> N
         (("--local", "a", "b", "--model", "x"), 2, "--local"),
         (("--local", "nowhere", "."), 2, "nowhere"),
         (("--local", ".", ".", "-n", "llm", "--force-conflicts"), 2, "-n, --force-conflicts cannot be combined"),
+        (
+            ("--local", ".", ".", "--as", "me", "--request-timeout", "1s"),
+            2,
+            "--as, --request-timeout cannot be combined",
+        ),
         (("--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "L4", "--tp", "1", "--offline"), 7, "fit"),
         (("--model", "nobody/nothing", "--offline"), 7, "nobody/nothing"),
     ],

@@ -9,7 +9,7 @@ import click
 
 from rayllm_ctl.cli.api_key_input import read_api_keys
 from rayllm_ctl.cli.commands.bench.load_flags import load_options, place_options
-from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options, reject_cluster_flags
 from rayllm_ctl.cli.options import TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.errors import FAILED, INTERRUPTED
@@ -53,6 +53,8 @@ def command(
     from rayllm_ctl.workflows.bench.flags import Flags
     from rayllm_ctl.workflows.bench.run import measure, rejected_key_hint
 
+    if given["url"] is not None:
+        reject_cluster_flags("--url")
     flags = Flags(**given, api_key_file=api_key_file, keys=read_api_keys(api_key_file))
     errors = Printer.for_error(ctx.meta.get("rayllm.color", "auto"))
     with watching(errors, live_view(ctx)) as show:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options, reject_cluster_flags
 from rayllm_ctl.cli.options import NAMED_TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
@@ -81,6 +81,7 @@ def _one(ctx: click.Context, name: str | None, bundle: Path | None, output: str 
     from rayllm_ctl.workflows.observe import status
 
     if bundle is not None:
+        reject_cluster_flags("--from", but=("namespace",))
         row = status.from_bundle(bundle, name, kube.namespace)
     else:
         assert name is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
+from rayllm_ctl.cli.kube_flags import KubeFlags, given_cluster_flags, kube_options
 from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options, template_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
@@ -100,14 +100,8 @@ def command(
     if local:
         if file is not None or overrides or serve_config is not None:
             raise UsageError("--local compares two files: -f and the flags of a service cannot be combined with it")
-        of_cluster = {
-            "-n": kube.namespace,
-            "--context": kube.context,
-            "--kubeconfig": kube.kubeconfig,
-            "--force-conflicts": force_conflicts,
-            "--field-manager": field_manager != MANAGER,
-        }
-        named = ", ".join(flag for flag, given in of_cluster.items() if given)
+        of_apply = {"--force-conflicts": force_conflicts, "--field-manager": field_manager != MANAGER}
+        named = ", ".join((*given_cluster_flags(), *(flag for flag, given in of_apply.items() if given)))
         if named:
             raise UsageError(f"--local compares two files and asks no cluster: {named} cannot be combined with it")
         found = _local(*local, replace(render, facts=replace(facts, named_only=True)))
