@@ -143,6 +143,10 @@ class KeyValue(click.ParamType[tuple[str, Any]]):
         self.typed = typed
         self.name = "key=value"
 
+    def key_of(self, value: tuple[str, Any]) -> str:
+        """What the values of a command have once only."""
+        return value[0]
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
         if isinstance(value, tuple):
             return value

@@ -57,6 +57,35 @@ def test_a_flag_with_one_value_is_given_once(
     assert f"hint: {hint}" in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("plan", "a/b", "--env", "A=1", "--env", "A=2"), "--env A"),
+        (("deploy", "a/b", "--engine-arg", "x=1", "--engine-arg", "x=true"), "--engine-arg x"),
+        (("render", "a/b", "--node-selector", "p=a", "--node-selector", "q=b", "--node-selector", "p=b"),
+         "--node-selector p"),
+        (("batch", "submit", "a/b", "--sampling-arg", "x=1", "--sampling-arg", "x=2"), "--sampling-arg x"),
+        (("bench", "--url", "http://127.0.0.1:9", "--set", "top_p=1", "--set", "top_p=0"), "--set top_p"),
+    ],
+)  # fmt: skip
+def test_a_key_has_one_value(arguments: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"✗ {named} is given twice, with different values\n\nhint: ")
+
+
+def test_two_volumes_have_two_places(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["plan", "a/b", "--offline", "--volume", "pvc:a:/m", "--volume", "pvc:b:/m"]) == 2
+    assert '--volume: duplicate mount path "/m"' in capsys.readouterr().err
+
+
+def test_a_key_may_have_the_same_value_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    twice = ("--node-selector", "p=a", "--node-selector", "p=a", "--env", "A=1", "--env", "A=1")
+    assert app.run(["plan", "Qwen/Qwen3-8B", "--gpu", "L4", "--offline", *twice, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "fits"
+
+
 def test_flags_with_several_values_and_switches_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--env", "A=1", "--env", "B=2", "--offline", "--offline", "--gpu", "L4")
     assert app.run(["render", "--model", "Qwen/Qwen3-8B", *flags]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -28,6 +29,24 @@ def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None: 
         ctx.exit()
 
 
+def _require_single_keys(param: click.Parameter, ctx: click.Context) -> None:
+    """Raise UsageError for two values of an option that have the same key (see KeyValue.key_of) and differ.
+
+    The values are not shown: they may be secrets.
+    """
+    key_of = getattr(param.type, "key_of", None)
+    values = ctx.params.get(param.name or "") if getattr(param, "multiple", False) else None
+    if key_of is None or not values:
+        return
+    found: dict[str, Any] = {}
+    for value in values:
+        key = key_of(value)
+        if repr(found.setdefault(key, value)) != repr(value):
+            from rayllm_ctl.cli.parsing.typed import name_as_typed
+
+            raise click.UsageError(f"{name_as_typed(param, ctx)} {key} is given twice, with different values", ctx)
+
+
 HELP_ALL = click.Option(
     ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all, allow_from_autoenv=False,
     help="Show all options and exit.",
@@ -45,12 +64,15 @@ class _Base(click.Command):
             return super().parse_args(ctx, args)
         words = normalized(args, options_by_name(self, ctx), ctx)
         try:
-            return super().parse_args(ctx, list(words))
+            rest = super().parse_args(ctx, list(words))
         except click.NoSuchOption as error:
             from rayllm_ctl.cli.parsing.unknown_flags import unknown_flags
 
             flags, hints = unknown_flags(self, ctx, error.option_name, words)
             raise UnknownFlagError(flags, ctx, hints) from None
+        for param in self.params:
+            _require_single_keys(param, ctx)
+        return rest
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from rayllm_ctl.cli.help.page import write_page
