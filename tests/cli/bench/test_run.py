@@ -16,7 +16,11 @@ from rayllm_ctl import __version__
 from rayllm_ctl.cli import app
 from rayllm_ctl.console.bench.plots import plots
 from rayllm_ctl.console.drawing import line_styles
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.bench.load import Results
 from rayllm_ctl.model.bench.service import LoadLook, during
+from rayllm_ctl.workflows.bench import run as workflow
+from rayllm_ctl.workflows.bench.flags import Flags
 from tests.cli.conftest import Run
 from tests.loadtest.server import KnownServer, behaviour
 
@@ -247,6 +251,34 @@ def test_prompts_of_a_file_and_fields_reach_the_server(run: Run, server: KnownSe
     assert (second["messages"][0]["content"], second["max_tokens"]) == ("World", 9)
     assert run(*to_server, *flags, "--set", "max_tokens=4").code == 0
     assert [body["max_tokens"] for body in server.bodies[before + 2 :]] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("comapre",), 1, "there is no service comapre"),
+        (("comapre", "-n", "llm"), 1, "hint: rayllm-ctl status -n llm\n      did you mean rayllm-ctl bench compare?\n"),
+        (("comapre", "a.json", "b.json"), 2, 'unknown command "comapre", did you mean "compare"?'),
+        (("reprot", "a.json", "--images", "x"), 2, "rayllm-ctl bench run --help\n"),
+        (("reprot", "a.json", "--images", "x"), 2, "did you mean rayllm-ctl bench report?"),
+        (("chat", "a.json"), 2, "got unexpected extra argument (a.json)"),
+    ],
+)
+def test_a_command_with_a_typing_error_is_named(run: Run, words: tuple[str, ...], code: int, says: str) -> None:
+    result = run("bench", *words)
+    assert (result.code, says in result.err) == (code, True), str(result)
+
+
+def test_a_service_with_a_name_like_a_command_is_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str | None] = []
+
+    def measure(flags: Flags, *_: object) -> Results:
+        measured.append(flags.name)
+        raise UserError("measured")
+
+    monkeypatch.setattr(workflow, "measure", measure)
+    assert run("bench", "comapre").code == 1
+    assert measured == ["comapre"]
 
 
 URL = ("--url", "http://127.0.0.1:9/v1", "--model", "m")

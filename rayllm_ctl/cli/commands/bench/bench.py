@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from rayllm_ctl.cli.parsing.arguments import options_by_name, takes_value
+from rayllm_ctl.cli.parsing.command import UnknownFlagError
 from rayllm_ctl.cli.subcommands import Subcommands
+from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.kube.names import nearest
 
 COMMANDS = {
     "run": "Send load to a service and measure the answers.",
@@ -18,6 +22,9 @@ COMMANDS = {
     "report": "Write a result as a page with plots.",
 }
 """Each is a module of this folder."""
+
+_NAME = "rayllm.bench.name"
+"""In the meta of a context: the word that stands for a service, since it is no command."""
 
 
 def _load(name: str) -> click.Command:
@@ -38,8 +45,21 @@ class _BenchGroup(Subcommands):
                 break
             place += 2 if takes_value(options[name]) and not equals else 1
         if place < len(words) and words[place] not in (*self.table, *ctx.help_option_names):
+            ctx.meta[_NAME] = words[place]
             words.insert(place, "run")
         return words
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Where NAME is no service that answers, the command that it resembles is named."""
+        try:
+            return super().invoke(ctx)
+        except (click.UsageError, UserError) as error:
+            near = nearest(ctx.meta.get(_NAME, ""), self.table)
+            if near and isinstance(error, (UserError, UnknownFlagError)):
+                error.hints = (*error.hints, f"did you mean {ctx.command_path} {near}?")
+            elif near and error.message.startswith("Got unexpected extra argument"):
+                raise self.unknown(ctx.meta[_NAME], ctx) from None
+            raise
 
 
 @click.group(name="bench", cls=_BenchGroup, table=COMMANDS, load=_load, short_help="Measure a service under load.",
