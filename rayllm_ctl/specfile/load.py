@@ -67,6 +67,13 @@ def spec_of_file(path: Path) -> Mapping[str, Any]:
     return spec if isinstance(spec, Mapping) else {}
 
 
+def namespace_of_file(path: Path) -> str | None:
+    """The namespace in the metadata of the file at `path`. UsageError if it cannot be read."""
+    document = tree.plain(_tree(_text(path, MAX_BATCH_BYTES), _called(path), MAX_BATCH_BYTES))
+    metadata = document.get("metadata") if isinstance(document, Mapping) else None
+    return metadata.get("namespace") if isinstance(metadata, Mapping) else None
+
+
 def mentions_batch(path: Path) -> bool:
     """Whether a file may describe a BatchJob. Raises OSError."""
     data = _standard_input(standard_input(_NAMED)) if str(path) == STANDARD_INPUT else path.read_bytes()

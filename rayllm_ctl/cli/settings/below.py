@@ -34,9 +34,20 @@ def below_spec(
     A setting has no effect on a field that the spec file sets, or that contradicts what a flag or the file says.
     known: the fields that apply at all.
     """
+    found = applied_settings(file, given, known)
+    return (
+        {**{field: one.value for field, one in found.items()}, **given},
+        {**flags, **{field: one.label for field, one in found.items()}},
+    )
+
+
+def applied_settings(
+    file: Path | None, given: Mapping[str, Any], known: Collection[str] | None = None
+) -> dict[str, SettingValue]:
+    """The settings of the current command, by the field that they set, that have an effect; as for `below_spec`."""
     settings = _spec_settings()
     if not settings:
-        return dict(given), dict(flags)
+        return {}
     in_file = _fields_of(file)
 
     def is_given(field: str) -> bool:
@@ -59,16 +70,24 @@ def below_spec(
         fields -= {field for field in fields if field.startswith(_OF_PODS)}
     if in_file("models"):
         fields = {field for field in fields if field.startswith(_SHARED)}
-    found = {field: settings[field] for field in settings if field in fields}
-    return (
-        {**{field: one.value for field, one in found.items()}, **given},
-        {**flags, **{field: one.label for field, one in found.items()}},
-    )
+    return {field: settings[field] for field in settings if field in fields}
 
 
 def namespace_below(namespace: str | None, in_file: str | None) -> str | None:
     """`namespace` of the command line, or of a setting where the spec file has none; None: that of the spec file."""
     return None if in_file is not None and "namespace" in taken_settings() else namespace
+
+
+def without_effect(file: Path | None, given: Mapping[str, Any]) -> set[str]:
+    """The names of the settings that flags (field -> value) or the spec file override. UsageError for a file that
+    cannot be read."""
+    applied = applied_settings(file, given)
+    names = {one.name for field, one in _spec_settings().items() if field not in applied}
+    if file is not None:
+        from rayllm_ctl.specfile.load import namespace_of_file
+
+        names |= set() if namespace_of_file(file) is None else {"namespace"}
+    return names
 
 
 def _fields_of(file: Path | None) -> Callable[..., bool]:

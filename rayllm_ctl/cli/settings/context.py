@@ -137,16 +137,33 @@ class SettingContext(click.Context):
 
     def _explain(self) -> None:
         """Print where each value that is not a default is from."""
-        taken = self.meta.get(TAKEN, {})
+        taken, overridden = self.meta.get(TAKEN, {}), self._overridden()
         for option in self.command.params:
             if not isinstance(option, click.Option):
                 continue
             name, found = setting_name(option), taken.get(option.name)
             if found is not None:
-                click.echo(f"--{name} {found.text}    # {found.place}", err=True)
+                if name not in overridden:
+                    click.echo(f"--{name} {found.text}    # {found.place}", err=True)
             elif self._given(option):
                 value = _typed(option, self.params.get(option.name or ""))
                 click.echo(f"--{name} {value}".rstrip() + "    # command line", err=True)
+
+    def _overridden(self) -> set[str]:
+        """The names of settings that have no effect beside the spec file or other flags."""
+        from rayllm_ctl.cli.settings.below import without_effect
+        from rayllm_ctl.cli.settings.names import setting_fields
+
+        fields = setting_fields()
+        typed = {
+            fields[setting_name(option)]: self.params.get(option.name or "")
+            for option in self.command.params
+            if isinstance(option, click.Option) and self._given(option) and fields.get(setting_name(option))
+        }
+        try:
+            return without_effect(self.params.get("file"), typed)
+        except UserError:
+            return set()  # the command reports what is wrong with the file
 
     def _origins(self, error: UserError) -> list[str]:
         """Where the values are from that an error speaks of, if they were not typed."""

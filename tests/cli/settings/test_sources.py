@@ -279,3 +279,25 @@ def test_debug_shows_where_each_value_is_from(
     assert f"--model {MODEL}    # command line" in lines
     assert "--env GREETING=***    # command line" in lines
     assert "# command line" not in run(capsys, *deploy)[2]
+
+
+def test_debug_shows_no_value_that_a_spec_file_overrides(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text("gpu: L4\nmax-model-len: 4096\nnamespace: search\nmin-replicas: 2\n")
+    monkeypatch.setenv("RAYLLM_TP", "2")
+    file = tmp_path / "qwen.yaml"
+    file.write_text(
+        "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: qwen, namespace: llm}\n"
+        f"spec: {{model: {{id: {MODEL}}}, accelerator: {{gpu: H100-80GB}}, parallelism: {{tensor: 1}}}}\n"
+    )
+    deploy = ("--debug", "deploy", "-f", str(file), "--dry-run=client", "--offline", "--replicas", "1")
+    code, _, err = run(capsys, *deploy)
+    assert code == 0
+    assert f"--max-model-len 4096    # {config}:2" in err
+    for name in ("gpu", "namespace", "tp", "min-replicas"):
+        assert f"--{name} " not in err
+    plan = run(capsys, "--debug", "plan", "--model", MODEL, "--accelerator", "cpu", "--offline")[2]
+    assert "--gpu " not in plan
+    broken = run(capsys, "--debug", "plan", "-f", str(tmp_path / "none.yaml"))
+    assert (broken[0], "none.yaml: no such file" in broken[2], "--gpu L4" in broken[2]) == (2, True, True)
