@@ -40,7 +40,7 @@ def test_what_the_nodes_cannot_hold_waits_and_says_for_what(simulated: Bench) ->
 def test_tp_16_over_nodes_of_8_is_refused_before_anything_is_applied(simulated: Bench) -> None:
     result = simulated.run(*LLAMA, "--tp", "16", "-n", simulated.namespace, code=1)
     assert "16" in result.err
-    assert "nothing was applied" in result.err
+    assert "nothing was rendered or applied" in result.err
     assert not simulated.items("rayservices")
 
 
