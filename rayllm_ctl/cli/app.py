@@ -10,7 +10,6 @@ import contextlib
 import errno
 import importlib
 import os
-import re
 import select
 import sys
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ import click
 from rayllm_ctl import __version__
 from rayllm_ctl.cli.parsing.command import CommandGroup, UnknownFlagError
 from rayllm_ctl.cli.parsing.global_flags import GlobalFlags
-from rayllm_ctl.cli.parsing.read_ahead import RepeatedOption, read_ahead
+from rayllm_ctl.cli.parsing.read_ahead import EmptyValue, RepeatedOption, read_ahead
 from rayllm_ctl.cli.settings.context import with_settings
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import EXIT_CODES, FAILED, INTERRUPTED, OK, USAGE, OutageError, RiskyPlanError, UserError
@@ -250,21 +249,17 @@ def _usage_problem(error: click.ClickException) -> tuple[str, tuple[str, ...]]:
     """The message of a Click error in our format, and its hints."""
     if isinstance(error, UnknownFlagError):
         return error.format_message(), error.hints
-    if isinstance(error, RepeatedOption):
+    if isinstance(error, (EmptyValue, RepeatedOption)):
         return error.format_message(), (error.hint,) if error.hint else ()
     from rayllm_ctl.cli.parsing.arguments import choices
     from rayllm_ctl.cli.parsing.typed import name_as_typed
+    from rayllm_ctl.cli.parsing.wording import in_our_words
 
     context, param = getattr(error, "ctx", None), getattr(error, "param", None)
     if context is not None and param is not None and isinstance(error, click.BadParameter):
         name = name_as_typed(param, context)
         if isinstance(error, click.MissingParameter):
             return f"{name} is required{choices(param)}", ()
-        return f"invalid value for {name}: {_quotes(error.message)}".rstrip("."), ()
-    text = _quotes(error.format_message()).rstrip(".")
+        return f"invalid value for {name}: {in_our_words(error.message)}", ()
+    text = in_our_words(error.format_message())
     return text[:1].lower() + text[1:], ()
-
-
-def _quotes(text: str) -> str:
-    """`text` of Click with our quotes, and flags without any."""
-    return re.sub(r"'([^']*)'", r'"\1"', re.sub(r"'(-[^']*)'", r"\1", text))

@@ -222,7 +222,7 @@ def test_debug_is_a_flag_and_no_word_of_the_command_line(
             "✗ unknown flag: --nmespace\n\nhint: did you mean --namespace?\n      rayllm-ctl status --help\n",
         ),
         (["--color", "purple", "status"], '✗ invalid value for --color: "purple" is not one of "auto", "always", "nev'),
-        (["version", "x", "y"], "✗ got unexpected extra argument (y)\n\nhint: rayllm-ctl version --help\n"),
+        (["version", "x", "y"], "✗ unexpected argument: y\n\nhint: rayllm-ctl version --help\n"),
         (["deply"], '✗ unknown command "deply", did you mean "deploy"?\n\nhint: rayllm-ctl --help\n'),
     ],
 )

@@ -61,7 +61,7 @@ def test_the_address_of_a_model(address: str, flag: tuple[str, ...], capsys: pyt
         ),
         (
             ("plan", "Qwen/Qwen3-8B", "Qwen/Qwen3-4B"),
-            "✗ got unexpected extra argument (Qwen/Qwen3-4B)\n\nhint: rayllm-ctl plan --help\n",
+            "✗ unexpected argument: Qwen/Qwen3-4B\n\nhint: rayllm-ctl plan --help\n",
         ),
         (("render", "qwen.yaml"), '✗ "qwen.yaml" is a file, not the name of a model\n\nhint: -f qwen.yaml\n'),
         (

@@ -21,7 +21,8 @@ def takes_value(option: click.Option) -> bool:
 def normalized(arguments: Sequence[str], options: Mapping[str, click.Option], ctx: click.Context) -> list[str]:
     """`arguments` with -o=json as -o json: kubectl takes both, Click the second.
 
-    Raises BadOptionUsage if the value of an option is missing: at the end, or where the next word is a flag.
+    Raises BadOptionUsage if the value of an option is missing, at the end or where the next word is a flag, or if a
+    flag that takes none has one.
     """
     found: list[str] = []
     rest = list(arguments)
@@ -31,7 +32,7 @@ def normalized(arguments: Sequence[str], options: Mapping[str, click.Option], ct
             return [*found, word, *rest]
         option = options.get(word)
         if option is None:
-            found += _split(word, options)
+            found += _split(word, options, ctx)
         elif takes_value(option):
             values, rest = rest[: option.nargs], rest[option.nargs :]
             next_flag = next((value for value in values if value in options), "")
@@ -64,16 +65,27 @@ def moved_behind(arguments: Sequence[str], options: Mapping[str, click.Option]) 
     return [*before, *rest[:1], *moved, *rest[1:]]
 
 
-def _split(word: str, options: Mapping[str, click.Option]) -> list[str]:
-    """-n=llm and -An=llm as two words; anything else unchanged."""
-    if word.startswith("--") or "=" not in word:
+def _split(word: str, options: Mapping[str, click.Option], ctx: click.Context) -> list[str]:
+    """-n=llm and -An=llm as two words; anything else unchanged.
+
+    Raises BadOptionUsage for --offline=true and -A=true.
+    """
+    name, equals, _ = word.partition("=")
+    if not equals:
         return [word]
-    for place, letter in enumerate(word[1:], 1):
+    if word.startswith("--"):
+        if name in options and not takes_value(options[name]):
+            raise _value_given(name, options[name], ctx)
+        return [word]
+    for place, letter in enumerate(name[1:], 1):
         option = options.get(f"-{letter}")
         if option is None:
             break
+        ends = place + 1 == len(name)
         if takes_value(option):
-            return [word[: place + 1], word[place + 2 :]] if word[place + 1 : place + 2] == "=" else [word]
+            return [name, word[place + 2 :]] if ends else [word]
+        if ends:
+            raise _value_given(f"-{letter}", option, ctx)
     return [word]
 
 
@@ -91,3 +103,9 @@ def _value_missing(name: str, option: click.Option, next_flag: str, ctx: click.C
     needs += choices(option)
     followed = f", and is followed by the flag {next_flag}" if next_flag else ""
     return click.BadOptionUsage(name, f"{name} {needs}{followed}", ctx)
+
+
+def _value_given(name: str, option: click.Option, ctx: click.Context) -> click.BadOptionUsage:
+    """The error for a value of a flag without values, as pflag takes it: --offline=true."""
+    names = [*option.opts, *option.secondary_opts] if option.secondary_opts else [name]
+    return click.BadOptionUsage(name, f"{name} takes no value: write {' or '.join(names)}, or leave it out", ctx)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from rayllm_ctl.cli.parsing.wording import in_our_words
 from rayllm_ctl.cli.service import replaced
 from rayllm_ctl.cli.settings.file import unknown_name
 from rayllm_ctl.cli.settings.names import PATHS, setting_fields, setting_options
@@ -47,7 +48,7 @@ def _as_yaml(name: str, option: click.Option, values: Sequence[str]) -> Any:
     try:
         found: Any = option.type.convert(values[0], option, None)
     except click.UsageError as error:
-        raise UsageError(f"{name}: {error.message.rstrip('.')}".replace("'", '"')) from None
+        raise UsageError(f"{name}: {in_our_words(error.message)}") from None
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from rayllm_ctl.cli.parsing.wording import in_our_words
 from rayllm_ctl.cli.settings.file import config_path, read_config_file
 from rayllm_ctl.cli.settings.names import OTHER_VARIABLES, PATHS, VARIABLE_PREFIX, setting_fields, variable
 from rayllm_ctl.cli.settings.taken import SettingValue
@@ -77,7 +78,7 @@ def _converted(raw: Any, option: click.Option, ctx: click.Context, where: str, h
     try:
         return option.type_cast_value(ctx, raw)
     except click.UsageError as error:
-        message = re.sub(r"'([^']*)'", r'"\1"', error.message.rstrip("."))
+        message = in_our_words(error.message)
         raise UsageError(f"{where}: {message[:1].lower()}{message[1:]}", hint=hint) from None
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import click
 from click.core import ParameterSource
 
+from rayllm_ctl.cli.parsing.command import UnknownFlagError
+from rayllm_ctl.cli.parsing.unknown_flags import near_flags
 from rayllm_ctl.cli.settings.check import check_meaning
 from rayllm_ctl.cli.settings.context import SettingContext
 from rayllm_ctl.cli.settings.names import setting_options
@@ -26,7 +28,17 @@ def all_settings(ctx: click.Context, flags: Sequence[str]) -> list[SettingRow]:
     options = setting_options()
     command = click.Command("view", params=list(options.values()), add_help_option=False)
     command.context_class = _ViewContext
-    below = command.make_context("flags", list(flags), parent=ctx)
+    try:
+        below = command.make_context("flags", list(flags), parent=ctx)
+    except click.NoSuchOption as error:
+        near = near_flags(error.option_name, (f"--{name}" for name in options))
+        hint = [f"did you mean {' or '.join(near)}?"] if near else []
+        raise UnknownFlagError(
+            [error.option_name], ctx, [*hint, f"{ctx.command_path}    # lists all settings"]
+        ) from None
+    except click.UsageError as error:
+        error.ctx = ctx
+        raise
     with below:
         taken = taken_settings()
     for found in taken.values():

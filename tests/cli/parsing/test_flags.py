@@ -95,6 +95,75 @@ def test_a_value_is_missing(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message", "command"),
+    [
+        (("plan", "X", "--offline=true"), "--offline takes no value: write --offline, or leave it out", "plan"),
+        (("version", "--client=false"), "--client takes no value: write --client, or leave it out", "version"),
+        (("status", "-A=true"), "-A takes no value: write -A, or leave it out", "status"),
+        (
+            ("batch", "list", "--all-namespaces=false"),
+            "--all-namespaces takes no value: write --all-namespaces, or leave it out",
+            "batch list",
+        ),
+        (
+            ("bench", "--stream=false"),
+            "--stream takes no value: write --stream or --no-stream, or leave it out",
+            "bench run",
+        ),
+    ],
+)
+def test_a_flag_without_values_has_one(
+    arguments: tuple[str, ...], message: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert error_of(capsys, *arguments) == f"✗ {message}\n\nhint: rayllm-ctl {command} --help\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "command"),
+    [
+        (("status", "--kubeconfig", ""), "--kubeconfig", "status"),
+        (("status", "--context="), "--context", "status"),
+        (("status", "-n", ""), "--namespace", "status"),
+        (("status", ""), "NAME", "status"),
+        (("plan", "-f", ""), "--file", "plan"),
+        (("plan", "X", "--plot", ""), "--plot", "plan"),
+        (("plan", ""), "MODEL", "plan"),
+        (("render", "X", "--output-dir", ""), "--output-dir", "render"),
+        (("render", "-f", "a", "-f", ""), "--file", "render"),
+        (("gpus", ""), "NAME", "gpus"),
+        (("explain", ""), "FIELD", "explain"),
+        (("bench", "--url", "http://h/v1", "--model", ""), "--model", "bench run"),
+        (("diff", "--local", "", "b"), "--local", "diff"),
+        (("--color", "", "gpus"), "--color", ""),
+    ],
+)
+def test_a_value_is_empty(
+    arguments: tuple[str, ...], name: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = f"rayllm-ctl {command}".rstrip()
+    assert error_of(capsys, *arguments) == f"✗ {name}: must not be empty\n\nhint: {where} --help\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("bench", "x", "--requests", "0"), "invalid value for --requests: must be at least 1, not 0"),
+        (("bench", "x", "--requests", "a"), 'invalid value for --requests: "a" is not a whole number'),
+        (("plan", "X", "--tp", "1.5"), 'invalid value for --tp: "1.5" is not a whole number'),
+        (("plan", "X", "--rate", "a"), 'invalid value for --rate: "a" is not a number'),
+        (
+            ("bench", "x", "--api-key-file", "/nonexistent"),
+            'invalid value for --api-key-file: "/nonexistent" does not exist',
+        ),
+        (("port-forward", "x", "--port", "70000"), "invalid value for --port: must be 0 to 65535, not 70000"),
+        (("status", "x", "y", "z"), "unexpected argument: y z"),
+    ],
+)
+def test_messages_about_values(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert error_of(capsys, *arguments).startswith(f"✗ {message}\n")
+
+
+@pytest.mark.parametrize(
     ("flag", "near"),
     [
         ("--nmespace", ["--namespace"]),
@@ -296,7 +365,7 @@ def test_no_fixed_replicas_leads_to_scaling_to_zero(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("value", "message", "hint"),
     [
-        ("abc", 'RAYLLM_TP: "abc" is not a valid integer', "unset RAYLLM_TP"),
+        ("abc", 'RAYLLM_TP: "abc" is not a whole number', "unset RAYLLM_TP"),
         ("0", "RAYLLM_TP: must be at least 1, not 0", "rayllm-ctl plan --help"),
     ],
 )

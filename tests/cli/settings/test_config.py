@@ -117,7 +117,7 @@ def test_a_file_in_braces_is_written_anew(config: Config, file: Path) -> None:
         (("env", "A=b"), 'unknown setting "env"'),
         (("gpu", "H1OO"), "gpu: unknown GPU 'H1OO'"),
         (("gpu", "L4", "L40S"), "gpu takes one value, not 2"),
-        (("tp", "two"), 'tp: "two" is not a valid integer'),
+        (("tp", "two"), 'tp: "two" is not a whole number'),
         (("tp", "0"), "tp: must be at least 1, not 0"),
         (("dtype", "bf16"), 'dtype: "bf16" is not supported'),
         (("namespace", "a b"), 'namespace: "a b" is not a valid namespace'),
@@ -182,6 +182,21 @@ def test_view_shows_each_value_with_its_source(config: Config, file: Path, monke
         "name": "image", "value": "registry.example/llm:1", "source": "file", "place": f"{file}:3",
     }  # fmt: skip
     assert settings["tp"] == {"name": "tp", "value": None, "source": "default", "place": None}
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--foo",), "unknown flag: --foo\n\nhint: rayllm-ctl config view    # lists all settings\n"),
+        (("--namespac", "a"), "unknown flag: --namespac\n\nhint: did you mean --namespace?\n"),
+        (("--tp", "x"), 'invalid value for --tp: "x" is not a whole number\n\nhint: rayllm-ctl config view --help\n'),
+        (("--namespace",), "--namespace requires a value\n\nhint: rayllm-ctl config view --help\n"),
+    ],
+)
+def test_view_reports_flags_that_no_setting_has(config: Config, flags: tuple[str, ...], error: str) -> None:
+    code, out, err = config("view", "--", *flags)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"✗ {error}")
 
 
 def test_view_reports_values_that_no_spec_may_have(config: Config, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,9 +72,9 @@ def test_what_an_error_names_is_where_the_value_was_typed(
     source: str, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value, message in (
-        ("tp", "abc", '"abc" is not a valid integer'),
+        ("tp", "abc", '"abc" is not a whole number'),
         ("tp", "0", "must be at least 1, not 0"),
-        ("offline", "perhaps", '"perhaps" is not a valid boolean'),
+        ("offline", "perhaps", '"perhaps" is not true or false'),
         ("ttft", "5", '"5" is not a valid duration'),
         ("hf-token-secret", "hf_abcdef", "expected NAME/KEY"),
     ):
