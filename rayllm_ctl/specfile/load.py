@@ -88,18 +88,18 @@ def _text(path: Path, limit: int) -> str:
             with path.open("rb") as file:
                 data = file.read(limit + 1)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
+        raise UsageError(f"{path}: no such file", hint=tree.NEW_FILE) from None
     except IsADirectoryError:
-        raise UsageError(f"{path}: is a directory, not a spec file") from None
+        raise UsageError(f"{path}: is a directory, not a spec file", hint=f"ls {path}") from None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{path}: cannot be read: {error.strerror}", hint=f"ls -l {path}") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         # A character cut off by the limit is a matter of size, which `load` reports.
         if len(data) <= limit:
-            raise UsageError(f"{_called(path)}:{line}: the file is not valid UTF-8") from None
+            raise UsageError(f"{_called(path)}:{line}: the file is not valid UTF-8", hint=tree.NEW_FILE) from None
         return data.decode("utf-8", errors="replace")
 
 

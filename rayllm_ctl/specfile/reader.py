@@ -14,6 +14,7 @@ from rayllm_ctl.model.kube.quantities import parse_duration
 from rayllm_ctl.model.spec.form import Unit
 from rayllm_ctl.model.spec.service import KIND
 from rayllm_ctl.model.text.json_form import camel
+from rayllm_ctl.model.text.patterns import Pattern
 from rayllm_ctl.model.text.problems import Path, Problem
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 from rayllm_ctl.specfile.tree import Keys, TreeNode, plain
@@ -24,6 +25,7 @@ _SCALARS: dict[Any, tuple[type | tuple[type, ...], str]] = {
     float: ((int, float), "a number"),
     bool: (bool, "true or false"),
 }
+_WRITTEN_NUMBER = Pattern(r"(\d{1,15})([kK]?)")
 T = TypeVar("T")
 
 _DOCUMENT = ("apiVersion", "kind", "metadata", "spec")
@@ -45,6 +47,7 @@ class _Reader:
         """prefix: of the paths of this kind in `rayllm-ctl explain`."""
         self.problems: list[Problem] = []
         self._prefix = prefix
+        self._maps: set[Path] = set()
 
     def keys(self, mapping: Keys, known: Iterable[str], required: Iterable[str], path: Path) -> None:
         """Report the keys that `mapping` must not have, and those that it lacks."""
@@ -53,7 +56,7 @@ class _Reader:
                 self._problem((*path, key), "unknown field", did_you_mean(key, known) or self._explain(path))
         for key in required:
             if key not in mapping:
-                self._problem((*path, key), "required field is missing")
+                self._problem((*path, key), "required field is missing", self._explain((*path, key)))
 
     def fields(self, node: TreeNode | None, fields: Mapping[str, Field], path: Path) -> dict[str, Any]:
         """The values of a mapping's fields by their Python names, without those that are not given."""
@@ -109,6 +112,7 @@ class _Reader:
         if element is not None:
             if not isinstance(value, Keys):
                 return self._unexpected("a mapping", node, path)
+            self._maps.add(path)
             return {key: self._value(item, element, (*path, key)) for key, item in value.items()}
         types, expected = _SCALARS[kind]
         if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
@@ -140,16 +144,18 @@ class _Reader:
         """A string in the place of a mapping may be a token in the place of a reference to one: it is not repeated."""
         value = node.value
         found = "a string" if isinstance(value, str) and not repeat else shown(value)
-        hint = ""
         if expected == "a string" and isinstance(value, (bool, int, float)):
             hint = f'quote it: {path[-1]}: "{found}"'
-        elif expected == "a mapping":
+        elif expected in ("an integer", "a number") and isinstance(value, str) and (number := _number(value)):
+            hint = f"{path[-1]}: {number}"
+        else:
             hint = self._explain(path)
         self._problem(path, f"expected {expected}, found {found}", hint)
 
     def _explain(self, path: Path) -> str:
-        """The command that shows the fields of the section at `path`."""
-        names = ".".join(part for part in path if isinstance(part, str))
+        """The command that explains a field, or the mapping that it is a key of."""
+        ends = next((end for end in range(len(path)) if path[:end] in self._maps), len(path))
+        names = ".".join(part for part in path[:ends] if isinstance(part, str))
         return f"rayllm-ctl explain {self._prefix}{names}".rstrip(" .")
 
     def _problem(self, path: Path, message: str, hint: str = "") -> None:
@@ -158,6 +164,15 @@ class _Reader:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _number(text: str) -> str:
+    """The number that a text means, as --max-model-len takes it: 32k (32,000) and 32K (32,768); empty if it is none."""
+    found = _WRITTEN_NUMBER.fullmatch(text.strip())
+    if found is None:
+        return ""
+    factor = {"": 1, "k": 1000, "K": 1024}[found[2]]
+    return found[1] if factor == 1 else str(int(found[1]) * factor)
 
 
 def shown(value: Any) -> str:

@@ -16,6 +16,7 @@ from rayllm_ctl.model.text.problems import quoted
 from rayllm_ctl.model.text.scalars import parse_scalar
 
 MAX_BYTES = 256 * 1024
+NEW_FILE = "rayllm-ctl init Qwen/Qwen3-32B > qwen.yaml    # writes a spec file"
 MAX_DEPTH = 32
 
 _PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][^{}]*\}|\{\{[^{}]*\}\}")
@@ -121,10 +122,14 @@ class _Reader:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if node is not None:
-                    raise self._error(event, "a second document starts here; a spec file contains one")
+                    raise self._error(
+                        event,
+                        "a second document starts here, and the file may contain one",
+                        "move what follows --- to a file of its own",
+                    )
                 node = self._node(next(self._events), 0)
         if node is None or node.value is None:
-            raise UsageError(f"{self._source}: the file is empty")
+            raise UsageError(f"{self._source}: the file is empty", hint=NEW_FILE)
         return node
 
     def _node(self, event: Any, depth: int) -> TreeNode:
@@ -178,8 +183,8 @@ class _Reader:
         except ValueError as error:
             raise self._error(event, str(error)) from None
 
-    def _error(self, event: Any, message: str) -> UsageError:
-        return UsageError(f"{self._source}:{_line(event)}: {message}")
+    def _error(self, event: Any, message: str, hint: str = "") -> UsageError:
+        return UsageError(f"{self._source}:{_line(event)}: {message}", hint=hint)
 
 
 def _line(event: Any) -> int:

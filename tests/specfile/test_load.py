@@ -114,11 +114,20 @@ def test_a_model_is_enough() -> None:
         ("  storage:\n    volumes:\n    - name: a\n      mountPath: /a\n      hostpath: {path: /b}\n",
          "q.yaml:10: spec.storage.volumes[0].hostpath: unknown field", "did you mean hostPath?"),
         ("  engine: {maxNumSeqs: many}\n",
-         'q.yaml:6: spec.engine.maxNumSeqs: expected an integer, found "many"', None),
+         'q.yaml:6: spec.engine.maxNumSeqs: expected an integer, found "many"',
+         "rayllm-ctl explain spec.engine.maxNumSeqs"),
+        ('  engine: {maxModelLen: "32k"}\n',
+         'q.yaml:6: spec.engine.maxModelLen: expected an integer, found "32k"', "maxModelLen: 32000"),
+        ('  engine: {maxModelLen: "8192"}\n',
+         'q.yaml:6: spec.engine.maxModelLen: expected an integer, found "8192"', "maxModelLen: 8192"),
+        ("  engine: {env: {A: {}}}\n",
+         "q.yaml:6: spec.engine.env.A: expected a string, found a mapping", "rayllm-ctl explain spec.engine.env"),
         ("  engine: {maxNumSeqs: true}\n",
-         "q.yaml:6: spec.engine.maxNumSeqs: expected an integer, found true", None),
+         "q.yaml:6: spec.engine.maxNumSeqs: expected an integer, found true",
+         "rayllm-ctl explain spec.engine.maxNumSeqs"),
         ("  engine: {maxNumSeqs: 1.5}\n",
-         "q.yaml:6: spec.engine.maxNumSeqs: expected an integer, found 1.5", None),
+         "q.yaml:6: spec.engine.maxNumSeqs: expected an integer, found 1.5",
+         "rayllm-ctl explain spec.engine.maxNumSeqs"),
         ("  engine: [a]\n", "q.yaml:6: spec.engine: expected a mapping, found a list",
          "rayllm-ctl explain spec.engine"),
         ("  engine: {env: {A: 1}}\n", "q.yaml:6: spec.engine.env.A: expected a string, found 1",
@@ -133,7 +142,8 @@ def test_a_model_is_enough() -> None:
         ("  replicas:\n    upscaleDelay: soon\n",
          'q.yaml:7: spec.replicas.upscaleDelay: "soon" is not a valid duration, such as 90s, 5m or 1h30m', None),
         ("  storage:\n    volumes:\n    - name: a\n",
-         "q.yaml:8: spec.storage.volumes[0].mountPath: required field is missing", None),
+         "q.yaml:8: spec.storage.volumes[0].mountPath: required field is missing",
+         "rayllm-ctl explain spec.storage.volumes.mountPath"),
         ("  parallelism:\n    tensor: 0\n", "q.yaml:7: spec.parallelism.tensor: must be at least 1, not 0", None),
         ("  engine:\n    args:\n      tensor_parallel_size: 2\n",
          "q.yaml:8: spec.engine.args.tensor_parallel_size: has a field of its own",
@@ -159,7 +169,7 @@ def test_what_is_wrong_is_named_with_its_line(text: str, message: str, hint: str
         ("apiVersion: rayllm.io/v1alpha1\nkind: RayService\n",
          'q.yaml:2: kind: "RayService" is not supported (expected LLMService)'),
         (HEAD, "q.yaml:1: spec: required field is missing"),
-        (SPEC + "---\n" + SPEC, "q.yaml:6: a second document starts here; a spec file contains one"),
+        (SPEC + "---\n" + SPEC, "q.yaml:6: a second document starts here, and the file may contain one"),
         (SPEC + "  model: {id: n}\n", 'q.yaml:6: duplicate key "model", first in line 5'),
         (SPEC + "  engine: {}\n  load: *a\n", "q.yaml:7: aliases (*a) are not supported; write the value out"),
         (SPEC + "  engine: &a {}\n", "q.yaml:6: anchors (&a) are not supported; write the value where it is used"),
@@ -189,6 +199,24 @@ def test_files_that_are_no_spec_file(text: str, message: str) -> None:
     assert refused(text).message.split("\n")[0] == message
 
 
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (None, "rayllm-ctl init Qwen/Qwen3-32B > qwen.yaml    # writes a spec file"),
+        (b"\x7fELF\xff\xfe", "rayllm-ctl init Qwen/Qwen3-32B > qwen.yaml    # writes a spec file"),
+        (b"", "rayllm-ctl init Qwen/Qwen3-32B > qwen.yaml    # writes a spec file"),
+        (f"{SPEC}---\n{SPEC}".encode(), "move what follows --- to a file of its own"),
+    ],
+)
+def test_a_file_that_is_none_leads_to_one(tmp_path: Path, content: bytes | None, hint: str) -> None:
+    file = tmp_path / "q.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        load_file(file)
+    assert caught.value.hints == (hint,)
+
+
 def test_aliases_cannot_explode() -> None:
     bomb = "a: &a [x, x]\n" + "".join(f"b{i}: &b{i} [*{'a' if not i else f'b{i - 1}'}, *a]\n" for i in range(50))
     assert "anchors" in refused(bomb).message
@@ -197,7 +225,11 @@ def test_aliases_cannot_explode() -> None:
 def test_all_problems_at_once_each_with_its_line() -> None:
     error = refused(SPEC + "  engine:\n    dtyp: auto\n    maxNumSeqs: x\n  replicas: {min: y}\n")
     assert [line.split(": ")[0] for line in error.message.split("\n")] == ["q.yaml:7", "q.yaml:8", "q.yaml:9"]
-    assert error.hints == ("line 7: did you mean dtype?",)
+    assert error.hints == (
+        "line 7: did you mean dtype?",
+        "line 8: rayllm-ctl explain spec.engine.maxNumSeqs",
+        "line 9: rayllm-ctl explain spec.replicas.min",
+    )
     error = refused(SPEC.replace("name: q", "name: Q") + "  parallelism:\n    tensor: 0\n    pipeline: 0\n")
     assert [line.split(": ")[0] for line in error.message.split("\n")] == ["q.yaml:3", "q.yaml:7", "q.yaml:8"]
 
