@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def connect(kube: KubeFlags) -> Cluster:
     """The cluster that the flags and the kubeconfig name."""
+    from rayllm_ctl.cli.parsing.typed import flag_as_typed
     from rayllm_ctl.workflows.connect import connect as connect_to
 
     return connect_to(
@@ -31,6 +32,7 @@ def connect(kube: KubeFlags) -> Cluster:
         acting_as=(kube.user, kube.groups) if kube.user is not None else None,
         request_timeout=kube.request_timeout,
         notify=lambda message: click.echo(message, err=True),
+        kubeconfig_from=flag_as_typed("--kubeconfig"),
     )
 
 

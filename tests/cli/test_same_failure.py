@@ -147,7 +147,7 @@ def test_no_such_namespace(run: Run, api: FakeAPI, tmp_path: Path) -> None:
     ("situation", "code", "message"),
     [
         (no_kuberay, 1, "✗ KubeRay is not installed in this cluster"),
-        (rejected, 5, "✗ the API server http://SERVER rejected the credentials of user 'alice' (context 'test')"),
+        (rejected, 5, '✗ the API server http://SERVER rejected the credentials of user "alice" (context "test")'),
         (without_kubeconfig, 2, "✗ kubeconfig FOLDER/none does not exist (from KUBECONFIG)"),
     ],
 )
@@ -206,7 +206,7 @@ def test_no_right_to_read_the_service(run: Run, deploy: Deploy, api: FakeAPI, tm
     rights = [*RAY_SERVICE.rights.values(), KEY_RIGHTS]
     every_right = grants(*(right for one in rights for right in (*one.needed, *one.display)))
     api.granted = every_right - grants(Right("get", "RayService"))
-    message = "✗ user 'alice@example.com' is not permitted to get rayservices.ray.io in namespace llm"
+    message = '✗ user "alice@example.com" is not permitted to get rayservices.ray.io in namespace llm'
     for name, arguments in (NAMED | APPLYING).items():
         if name in ASKS_THE_SERVICE | {"history", "rollback"}:
             continue

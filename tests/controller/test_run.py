@@ -273,7 +273,7 @@ def test_a_lease_that_may_not_be_read_ends_the_process(api: FakeAPI, start: Star
     api.answer("GET", "/leases/", status(403, message, "Forbidden"))
     running = start(elects=True)
     running.join()
-    assert str(running.error) == "user 'x' is not permitted to get leases.coordination.k8s.io in namespace llm"
+    assert str(running.error) == 'user "x" is not permitted to get leases.coordination.k8s.io in namespace llm'
     assert running.reconciler.keys == []
 
 

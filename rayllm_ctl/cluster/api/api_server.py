@@ -20,6 +20,7 @@ from rayllm_ctl.cluster.api.credentials import ended
 from rayllm_ctl.cluster.api.errors import UnauthorizedError, UnreachableError, api_error, unreachable
 from rayllm_ctl.cluster.api.go_json import go_json
 from rayllm_ctl.errors import ClusterError, UserError
+from rayllm_ctl.model.text.problems import quoted
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
@@ -159,7 +160,7 @@ class ApiServer:
         if not isinstance(error, UnauthorizedError):
             return error
         why = ended(self._transport.certificate, self._transport.authorization())
-        who = f"user {self.user!r}" + (f" (context {self.context!r})" if self.context else "")
+        who = f"user {quoted(self.user)}" + (f" (context {quoted(self.context)})" if self.context else "")
         return UnauthorizedError(
             f"the API server {self.server} rejected the credentials of {who}" + (f": {why}" if why else ""),
             status=401, reason=error.reason,

@@ -12,6 +12,7 @@ from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.kubeconfig import Chosen, choose, find_files
 from rayllm_ctl.cluster.api.transport import Transport, from_kubeconfig, from_service_account, no_service_account
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.model.text.problems import quoted
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """The directory of a pod's service account token, certificate authority and namespace."""
@@ -23,21 +24,25 @@ def connect(
     request_timeout: float = 30.0,
     notify: Callable[[str], None] = lambda _message: None,
     acting_as: tuple[str, tuple[str, ...]] | None = None,
+    kubeconfig_from: str = "--kubeconfig",
 ) -> Cluster:
     """The cluster of a kubeconfig's context, or of the pod that this runs in when there is no kubeconfig.
 
     request_timeout: seconds that one request may take; 0 is without limit. notify: called with a line about
     the reason of a delay. acting_as: a user and groups to impersonate, instead of those of the kubeconfig.
+    kubeconfig_from: what named `kubeconfig`, for messages.
 
     Raises UsageError (the kubeconfig is missing or wrong, or has no such context) and ClusterError (its credential
     plugin failed). Does not check whether the API server answers.
     """
-    files = find_files(kubeconfig)
+    files = find_files(kubeconfig, kubeconfig_from)
     if files:
         return _from_kubeconfig(choose(files, context), request_timeout, notify, acting_as)
     if os.environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").exists():
         if context:
-            raise UsageError(f"there is no kubeconfig to look up context {context!r} in", hint="--kubeconfig PATH")
+            raise UsageError(
+                f"there is no kubeconfig to look up context {quoted(context)} in", hint="--kubeconfig PATH"
+            )
         return _from_service_account(request_timeout, acting_as)
     raise UsageError(
         "there is no kubeconfig: ~/.kube/config does not exist and KUBECONFIG is not set",
@@ -54,7 +59,7 @@ def _from_kubeconfig(
     waiting = credentials.Waiting(request_timeout or None, notify)
     source = credentials.source(chosen.user, chosen.user_name, chosen.cluster, waiting)
     issued = source.get() if source else credentials.Issued()
-    fixed = from_kubeconfig(chosen.cluster, chosen.user, issued, f"user {chosen.user_name!r} of the kubeconfig")
+    fixed = from_kubeconfig(chosen.cluster, chosen.user, issued, f"user {quoted(chosen.user_name)} of the kubeconfig")
 
     def authorization() -> str:
         token = source.get().token if source else ""

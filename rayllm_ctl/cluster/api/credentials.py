@@ -21,6 +21,7 @@ from rayllm_ctl.cluster.api.errors import shortened
 from rayllm_ctl.errors import ClusterError, UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.quantities import format_duration
+from rayllm_ctl.model.text.problems import quoted
 
 _EARLY = timedelta(minutes=1)
 """A token is renewed this long before it expires, so that none expires during a request."""
@@ -73,7 +74,9 @@ def source(
     """The source of a user with a plugin or a token file; None if the kubeconfig contains the credentials."""
     plugin, token_file = user.get("exec"), user.get("tokenFile")
     if plugin is not None and not isinstance(plugin, Mapping):
-        raise UsageError(f"user {name!r} of the kubeconfig: exec is not a mapping", hint="kubectl config view --minify")
+        raise UsageError(
+            f"user {quoted(name)} of the kubeconfig: exec is not a mapping", hint="kubectl config view --minify"
+        )
     if token_file:
         return Source(lambda: _from_file(Path(str(token_file)), name))
     if plugin is not None:
@@ -83,7 +86,8 @@ def source(
         return Source(lambda: _from_oidc(provider, name))
     if isinstance(provider, Mapping):
         raise UsageError(
-            f"user {name!r} of the kubeconfig uses auth-provider {provider.get('name')!r}, which is not supported",
+            f"user {quoted(name)} of the kubeconfig uses auth-provider {quoted(str(provider.get('name')))}, "
+            "which is not supported",
             hint="renew the kubeconfig with the tool of your cloud: it configures an exec plugin instead",
         )
     return None
@@ -94,7 +98,7 @@ def _from_file(file: Path, name: str) -> Issued:
         token = file.read_text().strip()
     except OSError as error:
         raise UsageError(
-            f"token file {file} of user {name!r} cannot be read: {error.strerror}", hint=f"ls -l {file}"
+            f"token file {file} of user {quoted(name)} cannot be read: {error.strerror}", hint=f"ls -l {file}"
         ) from error
     return Issued(token=token, until=datetime.now(UTC) + _FILE_TOKEN_LIFE + _EARLY)
 
@@ -106,7 +110,7 @@ def _from_oidc(provider: Mapping[str, Any], name: str) -> Issued:
     end = token_end(token)
     if not token or (end is not None and end <= datetime.now(UTC)):
         raise UsageError(
-            f"the ID token of user {name!r} in the kubeconfig {'has expired' if token else 'is missing'}",
+            f"the ID token of user {quoted(name)} in the kubeconfig {'has expired' if token else 'is missing'}",
             hint="kubectl get namespaces   (kubectl renews the token)",
         )
     return Issued(token=token)
@@ -126,11 +130,11 @@ def _from_plugin(plugin: Mapping[str, Any], name: str, cluster: Mapping[str, Any
         extra = {str(entry["name"]): str(entry["value"]) for entry in plugin.get("env") or ()}
     except (TypeError, KeyError) as error:
         raise UsageError(
-            f"user {name!r} of the kubeconfig: exec.env is not a list of name and value",
+            f"user {quoted(name)} of the kubeconfig: exec.env is not a list of name and value",
             hint="kubectl config view --minify",
         ) from error
     environment = {**os.environ, **extra, "KUBERNETES_EXEC_INFO": json.dumps(info)}
-    what = f"the credential plugin {command!r} of user {name!r}"
+    what = f"the credential plugin {quoted(command)} of user {quoted(name)}"
     try:
         process = subprocess.Popen(
             [command, *map(str, plugin.get("args") or ())],

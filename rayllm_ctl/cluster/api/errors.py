@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.errors import ClusterError, UserError
+from rayllm_ctl.model.text.problems import quoted
 
 MESSAGE_LIMIT = 1500
 """Maximum characters of a server's message: admission webhooks may return long texts."""
@@ -145,7 +146,7 @@ def _forbidden(said: str, shown: str, reason: str, causes: tuple[Mapping[str, An
         check.append(f"--subresource={subresource}")
     check.append(f"-n {namespace}" if namespace else "-A")
     user = _USER.search(said)
-    who = f"user {user[1]!r}" if user else "this user"
+    who = f"user {quoted(user[1])}" if user else "this user"
     target = f"{resource}/{subresource}" if subresource else resource
     error = ForbiddenError(
         f"{who} is not permitted to {verb} {target} {scope}", status=403, reason=reason, causes=causes,
@@ -202,7 +203,9 @@ def unreachable(error: Exception, server: str, context: str) -> UnreachableError
     elif isinstance(error, http.ReadTimeoutError):
         reason, hint = "no answer within the time limit", (look, "a slow cluster may need a larger --request-timeout")
     elif isinstance(error, http.LocationValueError):
-        return UnreachableError(f"{server!r} is not the address of an API server", hint="kubectl config view --minify")
+        return UnreachableError(
+            f"{quoted(server)} is not the address of an API server", hint="kubectl config view --minify"
+        )
     else:
         reason, hint = (
             f"the connection broke ({shortened(str(error.args[0] if error.args else error), 200)})",

@@ -6,13 +6,16 @@ As in kubectl, the first file of KUBECONFIG that names a current context, or def
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.names import nearest
+from rayllm_ctl.model.text.problems import quoted
 
 _PATHS = {
     "clusters": ("certificate-authority",),
@@ -34,10 +37,11 @@ class Chosen:
     user: Mapping[str, Any]
 
 
-def find_files(kubeconfig: str | None) -> list[Path]:
+def find_files(kubeconfig: str | None, named_by: str = "--kubeconfig") -> list[Path]:
     """The kubeconfig files to read: those of the flag, else of KUBECONFIG (a list of paths), else ~/.kube/config.
 
-    Empty if none was named and the default does not exist. UsageError if all named files are missing.
+    Empty if none was named and the default does not exist. UsageError if all named files are missing, with what
+    `kubeconfig` was named by.
     """
     named = kubeconfig if kubeconfig is not None else os.environ.get("KUBECONFIG", "")
     paths = [Path(path).expanduser() for path in named.split(os.pathsep) if path]
@@ -46,11 +50,14 @@ def find_files(kubeconfig: str | None) -> list[Path]:
         return [default] if default.exists() else []
     existing = [path for path in paths if path.exists()]
     if not existing:
-        origin = "--kubeconfig" if kubeconfig is not None else "KUBECONFIG"
+        origin = named_by if kubeconfig is not None else "KUBECONFIG"
         missing = ", ".join(str(path) for path in paths)
         raise UsageError(
             f"kubeconfig {missing} does not exist (from {origin})",
-            hint="name an existing file with --kubeconfig PATH, or unset KUBECONFIG to use ~/.kube/config",
+            hint=(
+                "--kubeconfig PATH    # an existing file",
+                "unset KUBECONFIG    # then ~/.kube/config is used" if kubeconfig is None else "",
+            ),
         )
     return existing
 
@@ -79,18 +86,35 @@ def choose(files: Sequence[Path], context: str | None) -> Chosen:
     cluster = sections["clusters"].get(str(chosen.get("cluster")))
     if cluster is None or not cluster.get("server"):
         raise UsageError(
-            f"context {name!r} of kubeconfig {shown} names cluster {str(chosen.get('cluster') or '')!r}, "
+            f"context {quoted(name)} of kubeconfig {shown} names cluster {quoted(str(chosen.get('cluster') or ''))}, "
             + ("which does not exist" if cluster is None else "which has no server"),
+            hint=f"kubectl config view --minify --context {name}",
+        )
+    if not _is_address(str(cluster["server"])):
+        raise UsageError(
+            f"{quoted(str(cluster['server']))}, the server of context {quoted(name)} in kubeconfig {shown}, is not the "
+            "address of an API server",
             hint=f"kubectl config view --minify --context {name}",
         )
     user_name = str(chosen.get("user") or "")
     user = sections["users"].get(user_name)
     if user is None and user_name:
         raise UsageError(
-            f"context {name!r} of kubeconfig {shown} names user {user_name!r}, which does not exist",
+            f"context {quoted(name)} of kubeconfig {shown} names user {quoted(user_name)}, which does not exist",
             hint=f"kubectl config view --minify --context {name}",
         )
     return Chosen(name, str(chosen.get("namespace") or "default"), cluster, user_name, user or {})
+
+
+def _is_address(server: str) -> bool:
+    """Whether a server has a host and a possible port; without a scheme it is as one with http://."""
+    try:
+        found = urlsplit(server if "://" in server else f"http://{server}")
+        port = found.port
+    except ValueError:
+        return False
+    is_host = bool(found.hostname) and not re.search(r"\s", server)
+    return found.scheme in ("http", "https") and is_host and port != 0
 
 
 def context_names(kubeconfig: str | None) -> list[str]:
@@ -103,7 +127,7 @@ def _no_context(name: str, where: str, contexts: Mapping[str, Any]) -> UsageErro
     close = nearest(name, contexts)
     hints = [f"did you mean --context {close}?"] if close else []
     hints.append(f"contexts: {', '.join(contexts)}" if contexts else "the file has no contexts at all")
-    return UsageError(f"kubeconfig {where} has no context {name!r}", hint=hints)
+    return UsageError(f"kubeconfig {where} has no context {quoted(name)}", hint=hints)
 
 
 def _read(file: Path) -> Mapping[str, Any]:

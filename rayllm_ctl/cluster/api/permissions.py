@@ -11,6 +11,7 @@ from rayllm_ctl.cluster.api.errors import ApiError, ForbiddenError
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.errors import ClusterError, UserError
 from rayllm_ctl.model.kube.api_kinds import kind
+from rayllm_ctl.model.text.problems import quoted
 from rayllm_ctl.model.workload import Right, Rights
 
 
@@ -86,7 +87,7 @@ def not_permitted(cluster: Cluster, namespace: str, lacking: Sequence[Right]) ->
     subresource = f" --subresource={first.subresource}" if first.subresource else ""
     scope = "-A" if first.everywhere or not what.namespaced else f"-n {namespace}"
     return ClusterError(
-        f"user {user_name(cluster)!r} is not permitted to {', '.join(format_right(right) for right in lacking)} "
+        f"user {quoted(user_name(cluster))} is not permitted to {', '.join(format_right(right) for right in lacking)} "
         f"in namespace {namespace}",
         hint=(
             f"kubectl auth can-i {first.verb} {what.resource}{subresource} {scope}",

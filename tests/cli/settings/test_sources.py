@@ -91,6 +91,16 @@ def test_what_an_error_names_is_where_the_value_was_typed(
         monkeypatch.delenv(variable, raising=False)
 
 
+def test_a_file_with_two_documents(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text("namespace: a\n---\nnamespace: b\n")
+    assert run(capsys, "config", "view") == (
+        2,
+        "",
+        f"✗ {config}:2: a second document starts here, and the file may contain one\n\n"
+        "hint: move what follows --- to a file of its own\n",
+    )
+
+
 def test_an_error_of_a_later_step_says_where_the_value_is_from(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,7 +111,7 @@ def test_an_error_of_a_later_step_says_where_the_value_is_from(
     assert f"      --gpu H1OO is from {config}:1\n" in run(capsys, *PLAN)[2]
     err = run(capsys, "status", "qwen")[2]
     assert f"{config.parent / 'missing'} does not exist" in err
-    assert f"--kubeconfig missing is from {config}:2" in err
+    assert f"(from {config}:2: kubeconfig)" in err
     assert "is from" not in run(capsys, *PLAN, "--gpu", "H1OO")[2]
 
 

@@ -84,7 +84,7 @@ def test_a_refused_token_names_user_and_context_and_shows_no_token(api: FakeAPI,
     api.answer("GET", ".", status(401, "Unauthorized", "Unauthorized"))
     with pytest.raises(UnauthorizedError) as caught:
         cluster.server_version()
-    assert "rejected the credentials of user 'alice' (context 'test')" in caught.value.message
+    assert 'rejected the credentials of user "alice" (context "test")' in caught.value.message
     assert "s3cret" not in caught.value.message + "".join(caught.value.hints)
 
 

@@ -40,7 +40,7 @@ def test_a_kubeconfig_goes_before_the_service_account(inside: Path, api: FakeAPI
 
 
 def test_a_context_needs_a_kubeconfig(inside: Path) -> None:
-    with pytest.raises(UsageError, match="no kubeconfig to look up context 'prod'"):
+    with pytest.raises(UsageError, match='no kubeconfig to look up context "prod"'):
         connect(context="prod")
 
 

@@ -149,13 +149,13 @@ def test_a_token_file_is_read_without_its_newline(api: FakeAPI, tmp_path: Path) 
 
 
 def test_a_token_file_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"token file .*/token of user 'alice' cannot be read"):
+    with pytest.raises(UsageError, match=r"token file .*/token of user \"alice\" cannot be read"):
         connect(str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", tokenFile="token")))
 
 
 @pytest.mark.parametrize("name", ["gcp", "azure"])
 def test_a_provider_that_is_not_supported(name: str) -> None:
-    with pytest.raises(UsageError, match=f"auth-provider '{name}', which is not supported"):
+    with pytest.raises(UsageError, match=f'auth-provider "{name}", which is not supported'):
         source({"auth-provider": {"name": name}}, "alice", {})
 
 
@@ -173,7 +173,7 @@ def test_the_id_token_of_an_openid_connect_user() -> None:
 def test_an_id_token_that_kubectl_has_to_renew(token: str, why: str) -> None:
     found = source(oidc(token), "alice", {})
     assert found is not None
-    with pytest.raises(UsageError, match=f"the ID token of user 'alice' in the kubeconfig {why}"):
+    with pytest.raises(UsageError, match=f'the ID token of user "alice" in the kubeconfig {why}'):
         found.get()
 
 
@@ -191,7 +191,7 @@ def test_a_plugin_that_hangs_is_named_and_ended(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ClusterError) as caught:
         connect(str(config), request_timeout=1, notify=told.append)
     assert not (tmp_path / "ended").exists(), "it was waited for"
-    what = f"the credential plugin '{tmp_path}/plugin' of user 'alice'"
+    what = f'the credential plugin "{tmp_path}/plugin" of user "alice"'
     assert told == [f"waiting for {what}"]
     assert caught.value.message == f"{what} did not answer within 1s"
 
@@ -214,7 +214,7 @@ def test_impersonation_of_the_kubeconfig_is_honoured(api: FakeAPI, tmp_path: Pat
 @pytest.mark.parametrize(
     ("user", "problem"),
     [
-        ({"client-certificate-data": "eA==", "client-key-data": "eA=="}, "certificate or key of user 'alice'"),
+        ({"client-certificate-data": "eA==", "client-key-data": "eA=="}, 'certificate or key of user "alice"'),
         (
             {"client-certificate": "gone.crt", "client-key": "gone.key"},
             r"cannot be used: File does not exist: /.*/gone.crt",

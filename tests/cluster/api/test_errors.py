@@ -32,7 +32,7 @@ def test_a_missing_right_names_verb_resource_namespace_and_how_to_check() -> Non
     found = error(403, CANNOT, "Forbidden")
     assert isinstance(found, ForbiddenError)
     assert found.exit_code == 5
-    assert found.message == "user 'alice' is not permitted to list rayservices.ray.io in namespace llm"
+    assert found.message == 'user "alice" is not permitted to list rayservices.ray.io in namespace llm'
     assert found.hints[0] == "kubectl auth can-i list rayservices.ray.io -n llm"
 
 
@@ -41,13 +41,13 @@ def test_a_missing_right_on_a_subresource() -> None:
         'services "x" is forbidden: User "a" cannot get resource "services/proxy" in API group "" in the namespace "n"'
     )
     found = error(403, text)
-    assert found.message == "user 'a' is not permitted to get services/proxy in namespace n"
+    assert found.message == 'user "a" is not permitted to get services/proxy in namespace n'
     assert found.hints[0] == "kubectl auth can-i get services --subresource=proxy -n n"
 
 
 def test_a_missing_right_in_the_whole_cluster() -> None:
     found = error(403, 'nodes is forbidden: User "a" cannot list resource "nodes" in API group "" at the cluster scope')
-    assert found.message == "user 'a' is not permitted to list nodes at the cluster scope"
+    assert found.message == 'user "a" is not permitted to list nodes at the cluster scope'
     assert found.hints[0] == "kubectl auth can-i list nodes -A"
 
 

@@ -58,7 +58,7 @@ def test_unknown_context_names_the_nearest(tmp_path: Path) -> None:
     file = write(tmp_path / "config", {"production": {"cluster": "c"}, "staging": {"cluster": "c"}}, "production")
     with pytest.raises(UsageError) as caught:
         choose([file], "prodution")
-    assert "no context 'prodution'" in caught.value.message
+    assert 'no context "prodution"' in caught.value.message
     assert caught.value.hints == ("did you mean --context production?", "contexts: production, staging")
     assert caught.value.exit_code == 2
 
@@ -66,14 +66,41 @@ def test_unknown_context_names_the_nearest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("context", "problem"),
     [
-        ({"cluster": "gone"}, "names cluster 'gone', which does not exist"),
-        ({"cluster": "c", "user": "gone"}, "names user 'gone', which does not exist"),
-        ({}, "names cluster '', which does not exist"),
+        ({"cluster": "gone"}, 'names cluster "gone", which does not exist'),
+        ({"cluster": "c", "user": "gone"}, 'names user "gone", which does not exist'),
+        ({}, 'names cluster "", which does not exist'),
     ],
 )
 def test_dangling_names(tmp_path: Path, context: dict[str, str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         choose([write(tmp_path / "config", {"prod": context}, "prod")], None)
+
+
+@pytest.mark.parametrize(
+    ("server", "usable"),
+    [
+        ("https://k8s.example:6443", True),
+        ("http://127.0.0.1:8080/k8s", True),
+        ("https://[::1]:6443", True),
+        ("localhost:8080", True),
+        ("not an address", False),
+        ("https://", False),
+        ("ftp://k8s.example", False),
+        ("https://k8s.example:99999", False),
+        ("https://[::1", False),
+    ],
+)
+def test_a_server_that_is_no_address_is_a_usage_error(tmp_path: Path, server: str, usable: bool) -> None:
+    file = write(tmp_path / "config", {"prod": {"cluster": "c"}}, "prod")
+    content = json.loads(file.read_text())
+    content["clusters"][0]["cluster"]["server"] = server
+    file.write_text(json.dumps(content))
+    if usable:
+        assert choose([file], None).cluster["server"] == server
+        return
+    with pytest.raises(UsageError, match="is not the address of an API server") as caught:
+        choose([file], None)
+    assert caught.value.hints == ("kubectl config view --minify --context prod",)
 
 
 def test_no_current_context(tmp_path: Path) -> None:

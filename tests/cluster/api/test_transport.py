@@ -25,7 +25,7 @@ from tests.cluster.api.test_credentials import credential, plugin
 
 def made(user: Mapping[str, object] | None = None, /, **cluster: object) -> Transport:
     server = {"server": "https://10.0.0.1:6443/", **cluster}
-    return from_kubeconfig(server, user or {}, Issued(), "user 'alice'")
+    return from_kubeconfig(server, user or {}, Issued(), 'user "alice"')
 
 
 def test_the_server_has_no_slash_at_its_end() -> None:
@@ -293,7 +293,7 @@ def test_a_client_certificate_through_a_proxy(
 @pytest.mark.parametrize(
     ("other", "problem"),
     [
-        ({"client-certificate-data": "ca.crt"}, "certificate or key of user 'alice' of the kubeconfig cannot be used"),
+        ({"client-certificate-data": "ca.crt"}, 'certificate or key of user "alice" of the kubeconfig cannot be used'),
         ({"certificate-authority-data": "ca.key"}, "certificate-authority of https://127.0.0.1:1 cannot be used"),
     ],
 )

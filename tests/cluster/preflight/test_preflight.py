@@ -79,7 +79,7 @@ def test_rights_that_are_needed_and_missing_are_all_named(api: FakeAPI, cluster:
         checks(cluster)
     assert (
         caught.value.message
-        == "user 'alice@example.com' is not permitted to create rayservices.ray.io, watch pods in namespace llm"
+        == 'user "alice@example.com" is not permitted to create rayservices.ray.io, watch pods in namespace llm'
     )
     assert caught.value.hints[0] == "kubectl auth can-i create rayservices.ray.io -n llm"
     assert caught.value.exit_code == 5
