@@ -69,7 +69,9 @@ class SettingContext(click.Context):
         try:
             return super().invoke(callback, *args, **kwargs)
         except UserError as error:
-            error.hints = (*error.hints, *self._origins(error))
+            from rayllm_ctl.cli.parsing.pasted import with_flags_typed
+
+            error.hints = (*with_flags_typed(error.hints, self), *self._origins(error))
             raise
 
     def _is_own(self, callback: object) -> bool:

@@ -56,16 +56,20 @@ def command(
     from rayllm_ctl.workflows.rollout.llmservice.change import DeclaredChange, change_declared
     from rayllm_ctl.workflows.rollout.scale import prepare
 
+    again = f"rayllm-ctl scale {name}"
     if replicas is not None:
         if low is not None or high is not None:
             raise UsageError(
-                "--replicas sets both bounds: --min-replicas and --max-replicas cannot be combined with it"
+                "--replicas sets both bounds: --min-replicas and --max-replicas cannot be combined with it",
+                hint=(
+                    f"{again} --replicas {replicas}",
+                    f"{again} --min-replicas {replicas if low is None else low} "
+                    f"--max-replicas {replicas if high is None else high}",
+                ),
             )
         low = high = replicas
     if low is None and high is None:
-        raise UsageError(
-            "expected --min-replicas, --max-replicas or --replicas", hint=f"rayllm-ctl scale {name} --max-replicas 4"
-        )
+        raise UsageError("expected --min-replicas, --max-replicas or --replicas", hint=f"{again} --max-replicas 4")
     cluster = connect(kube)
     found = prepare(cluster, name, kube.namespace or cluster.namespace, low, high, model)
     if isinstance(found, DeclaredChange):
