@@ -16,7 +16,12 @@ Exit codes (the one table; `rayllm-ctl --help` prints it):
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OK = 0
 FAILED = 1
@@ -66,6 +71,13 @@ class UsageError(UserError):
 
 class RiskyPlanError(UserError):
     """A plan may not run, and the user has not accepted that."""
+
+
+def not_written(path: Path, error: OSError, note: str = "") -> UserError:
+    """The error for a file or a directory that cannot be written. The hint shows who may write where it would be."""
+    there = next(one for one in (path, *path.absolute().parents) if os.path.exists(one))  # noqa: PTH110  never raises
+    reason = (error.strerror or str(error)).lower()
+    return UserError(f"{path} cannot be written: {reason}{note}", hint=f"ls -ld {there}")
 
 
 class OutageError(UserError):

@@ -45,7 +45,8 @@ def read_calibrations(path: Path) -> tuple[Calibration, ...]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise UsageError(
-            f"cannot read the calibration file {path}: {reason}", hint=f"rayllm-ctl bench NAME --calibrate {path}"
+            f"the calibration file {path} cannot be read: {reason.lower()}",
+            hint=f"rayllm-ctl bench NAME --calibrate {path}",
         ) from error
     import yaml
 

@@ -76,13 +76,16 @@ def _parse(path: Path) -> Any:
             raise UsageError(f"price list {path} is larger than {_MAX_BYTES // 1000} kB")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the price list {path}: {error}") from error
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise UsageError(
+            f"the price list {path} cannot be read: {reason.lower()}", hint=f"--prices FILE    # {_FORM}"
+        ) from error
     import yaml
 
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise UsageError(f"price list {path} is not valid YAML: {' '.join(str(error).split())}") from error
+        raise UsageError(f"price list {path} is not valid YAML: {' '.join(str(error).split())}", hint=_FORM) from error
 
 
 def _checked(document: Any, where: str) -> PriceList:
@@ -103,8 +106,11 @@ def _checked(document: Any, where: str) -> PriceList:
     return PriceList(prices, where, note or "no date given")
 
 
+_FORM = "a price list looks like: {date: 2026-10-01, source: contract, prices: {H100-80GB: {aws: 4.1}, L4: 0.6}}"
+
+
 def _wrong(where: str, problem: str) -> UsageError:
     return UsageError(
         f"price list {where}: {problem}",
-        hint="a price list looks like: {date: 2026-10-01, source: contract, prices: {H100-80GB: {aws: 4.1}, L4: 0.6}}",
+        hint=_FORM,
     )

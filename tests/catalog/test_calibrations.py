@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.catalog.calibrations import merge_calibrations, read_calibrations
-from rayllm_ctl.errors import UsageError
+from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.plan.calibration import Calibration
 from rayllm_ctl.workflows.bench.calibrate import write_calibrations
 
@@ -69,10 +69,11 @@ def test_values_that_are_none(tmp_path: Path, old: str, new: str, says: str) -> 
 
 
 def test_a_file_that_is_not_there_or_says_the_same_twice(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
+    with pytest.raises(UsageError, match="no such file"):
         read_calibrations(tmp_path / "none")
     write_calibrations(tmp_path / "c", [FIRST, FIRST])
     with pytest.raises(UsageError, match=r"two entries for Qwen/Qwen3-32B on 2 × H100-80GB \(TP 2\), vLLM 0.29.0"):
         read_calibrations(tmp_path / "c")
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_calibrations(tmp_path / "no" / "c", [FIRST])
+    with pytest.raises(UserError, match="cannot be written") as caught:
+        write_calibrations(tmp_path / "no" / "deeper" / "c", [FIRST])
+    assert (caught.value.exit_code, caught.value.hints) == (1, (f"ls -ld {tmp_path}",))

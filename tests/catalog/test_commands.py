@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from rayllm_ctl.cli.app import group
-from rayllm_ctl.errors import UsageError
+from rayllm_ctl.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +119,6 @@ def test_nothing_but_data_on_standard_output() -> None:
 
 @pytest.mark.parametrize(("name", "hint"), [("models", "rayllm-ctl models"), ("gpus", "rayllm-ctl gpus")])
 def test_what_is_not_there(name: str, hint: str) -> None:
-    with pytest.raises(UsageError, match="zzzz") as caught:
+    with pytest.raises(UserError, match="zzzz") as caught:
         run(name, "zzzz")
     assert any(hint in line for line in caught.value.hints)

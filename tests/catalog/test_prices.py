@@ -75,8 +75,9 @@ def test_a_list_that_is_wrong_is_a_usage_error(tmp_path: Path, text: str, said: 
 
 
 def test_a_file_that_is_missing_or_huge_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot read"):
+    with pytest.raises(UsageError, match=r"nope\.yaml cannot be read: no such file") as caught:
         prices.read_prices(tmp_path / "nope.yaml")
+    assert caught.value.hints[0].startswith("--prices FILE    # ")
     huge = tmp_path / "huge.yaml"
     huge.write_text(" " * 1_000_001)
     with pytest.raises(UsageError, match="larger than"):
@@ -86,5 +87,5 @@ def test_a_file_that_is_missing_or_huge_is_a_usage_error(tmp_path: Path) -> None
 def test_a_gpu_that_nobody_knows_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text("prices: {H1000: 1}")
-    with pytest.raises(UsageError, match="unknown GPU 'H1000'"):
+    with pytest.raises(UsageError, match='unknown GPU "H1000"'):
         gpus.load_gpus(prices.read_prices(path))

@@ -92,3 +92,14 @@ def test_the_address_of_a_model(address: str, flag: tuple[str, ...], capsys: pyt
 def test_errors(arguments: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(arguments) == 2
     assert capsys.readouterr().err == error
+
+
+def test_models_takes_the_address_of_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["models", "https://huggingface.co/Qwen/Qwen3-8B"]) == 0
+    assert capsys.readouterr().out.startswith("Qwen/Qwen3-8B ")
+
+
+@pytest.mark.parametrize("command", ["plan", "render", "models"])
+def test_an_unknown_model_has_one_exit_code(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run([command, "foo/bar", *(() if command == "models" else ("--offline",))]) == 1
+    assert "\nhint: rayllm-ctl models" in capsys.readouterr().err

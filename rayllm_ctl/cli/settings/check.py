@@ -18,6 +18,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.names import namespace_problem
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import LLMService, Model
+from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.model.text.problems import quoted
 from rayllm_ctl.workflows.plan.catalog import is_gpu, show_gpu
 
@@ -29,10 +30,22 @@ def checked(name: str, values: Sequence[str]) -> Any:
     option = setting_options()[name]
     if len(values) > 1 and not option.multiple:
         raise UsageError(f"{name} takes one value, not {len(values)}", hint=f"rayllm-ctl config set {name} {values[0]}")
-    written = _as_yaml(name, option, values)
-    read = from_yaml(name, written, option, click.get_current_context(), "")
-    check_meaning(name, read, name)
+    try:
+        written = _as_yaml(name, option, values)
+        read = from_yaml(name, written, option, click.get_current_context(), "")
+        check_meaning(name, read, name)
+    except UsageError as error:
+        error.hints = error.hints or (values_hint(name),)
+        raise
     return written
+
+
+def values_hint(name: str) -> str:
+    """The hint at the values that a setting may have: the command that explains its field."""
+    field = setting_fields()[name].replace("replicas.fixed", "replicas")
+    if not field:
+        return "rayllm-ctl config set --help"
+    return f"rayllm-ctl explain spec.{'.'.join(map(camel, field.split('.')))}"
 
 
 def _as_yaml(name: str, option: click.Option, values: Sequence[str]) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.cli.settings.names import setting_fields
-from rayllm_ctl.errors import UsageError
+from rayllm_ctl.errors import UsageError, not_written
 from rayllm_ctl.files import file_to_replace, replace_file
 from rayllm_ctl.frozen import dataclass
 
@@ -111,7 +111,7 @@ def unknown_name(name: str, where: str = "") -> UsageError:
     close = dashed if dashed in setting_fields() else ""
     hint = f"did you mean {close}?" if close else did_you_mean(dashed, setting_fields())
     return UsageError(
-        f"{where}unknown setting {quoted(name)}", hint=hint or "rayllm-ctl config view lists all settings"
+        f"{where}unknown setting {quoted(name)}", hint=hint or "rayllm-ctl config view    # lists all settings"
     )
 
 
@@ -119,7 +119,7 @@ def change_config(path: Path, name: str, value: Any) -> bool:
     """Set `name` in the file at `path`, or remove it if `value` is None. Return whether the file has changed.
 
     Comments and the order of the others stay as they are. The file is replaced as a whole. UsageError if the file is
-    invalid or cannot be written.
+    invalid, UserError if it cannot be written.
     """
     target = file_to_replace(path, f"export {CONFIG_VARIABLE}=PATH")
     old = _text(target) if target.exists() else ""
@@ -169,4 +169,4 @@ def _replace(target: Path, text: str) -> None:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(target, text, mode=0o600)
     except OSError as error:
-        raise UsageError(f"{target}: cannot be written: {error.strerror}", hint=f"ls -ld {target.parent}") from None
+        raise not_written(target, error) from None

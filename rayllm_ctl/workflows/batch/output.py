@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.lookup.jobs import pod_templates, require_job, settings_map
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.errors import UserError, not_written
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
 from rayllm_ctl.model.kube import kuberay
@@ -104,7 +104,7 @@ def download_output(output: JobOutput, folder: Path) -> Iterator[str]:
             unfinished.replace(target)
             yield part.base_name
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error}", hint="another folder, or free some space") from error
+        raise not_written(Path(folder), error) from error
 
 
 def _pieces(output: JobOutput, files: Any, part: Any) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.catalog.calibrations import merge_calibrations, read_calibrations
-from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.errors import UsageError, UserError, not_written
 from rayllm_ctl.files import file_to_replace, replace_file
 from rayllm_ctl.model.bench.load import Results
 from rayllm_ctl.model.plan.calibration import Calibration
@@ -115,11 +115,11 @@ def _calibration(result: Mapping[str, Any]) -> Calibration:
 
 
 def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> None:
-    """Write a file as a whole. UsageError if that cannot be done."""
+    """Write a file as a whole. UserError if that cannot be done."""
     data = {"calibrations": to_json(calibrations)}
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n" if path.suffix == ".json" else dump(data)
     target = file_to_replace(path, _ANOTHER)
     try:
         replace_file(target, text)
     except OSError as error:
-        raise UsageError(f"the calibration file {path} cannot be written: {error.strerror}") from error
+        raise not_written(path, error) from error

@@ -12,7 +12,7 @@ from rayllm_ctl.console.bench.plots import plots
 from rayllm_ctl.console.bench.report import Page, html
 from rayllm_ctl.console.drawing import Format
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.errors import UsageError
+from rayllm_ctl.errors import UsageError, not_written
 from rayllm_ctl.model.bench.load import Results
 from rayllm_ctl.workflows.bench.compare import read_result
 from rayllm_ctl.workflows.bench.sweep.folder import read_folder
@@ -22,7 +22,7 @@ def write_report(result: Path, output: Path, images: Path | None) -> Iterator[Pa
     """Write the files and yield their paths. result: of a load test, or the folder of a sweep. images: a folder, which
     is created.
 
-    Raises UsageError if `result` is not a result or the files cannot be written.
+    Raises UsageError if `result` is not a result, UserError if the files cannot be written.
     """
     if not output.parent.is_dir():
         raise UsageError(
@@ -66,5 +66,5 @@ def _written(path: Path, content: bytes) -> Path:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+        raise not_written(path, error) from error
     return path

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.catalog.prices import read_prices
-from rayllm_ctl.errors import UsageError
+from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.plan.catalog import ModelDetails, ModelSummary
 from rayllm_ctl.model.plan.facts import AttentionCache, Cache, LatentCache, Layer, ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.text.problems import quoted
 
 if TYPE_CHECKING:
     from rayllm_ctl.catalog.models import CatalogModel
@@ -50,12 +51,12 @@ def show_model(name: str) -> ModelDetails | None:
     )
 
 
-def unknown_model(name: str) -> UsageError:
+def unknown_model(name: str) -> UserError:
     """The error for a name, or part of a name, that matches no model."""
     near = models.nearest_models(name)
-    meant = f"did you mean {' or '.join(near)}?" if near else "`rayllm-ctl models` lists all known models"
+    meant = f"did you mean {' or '.join(near)}?" if near else "rayllm-ctl models    # lists all known models"
     hint = (meant, "plan and deploy take any model of the hub, and the config.json of any other")
-    return UsageError(f"the catalog has no model {name!r}", hint=hint)
+    return UserError(f"the catalog has no model {quoted(name)}", hint=hint)
 
 
 def list_gpus(text: str = "", prices: Path | None = None) -> list[GPU]:

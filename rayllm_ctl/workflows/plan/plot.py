@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rayllm_ctl.console.drawing import Format
 from rayllm_ctl.console.plan.plots import plan_image
-from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.errors import UsageError, UserError, not_written
 from rayllm_ctl.model.plan.plan import Plan
 
 _FORMATS: dict[str, Format] = {".png": "png", ".svg": "svg"}
@@ -28,4 +28,4 @@ def write_plot(plan: Plan, file: Path) -> None:
     try:
         file.write_bytes(image)
     except OSError as error:
-        raise UsageError(f"--plot {file} cannot be written: {error.strerror}") from error
+        raise not_written(file, error) from error

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.errors import UsageError, not_written
 from rayllm_ctl.model.text.yaml_text import dump
 
 FOLDER_MARK = "# Written by rayllm-ctl render --output-dir, which replaces and removes this file.\n"
@@ -34,7 +34,7 @@ def write_folders(root: Path, services: Mapping[str, Sequence[Mapping[str, Any]]
         for path in stale:
             path.unlink()
     except OSError as error:
-        raise UserError(f"{error.filename or root}: {error.strerror}", hint="nothing half-written is left") from error
+        raise not_written(Path(error.filename or root), error, "; nothing half-written is left") from error
     yield from (f"{path} written" for path in changed)
     yield from (f"{path} removed" for path in stale)
     touched = {path.parent for path in (*changed, *stale)}
@@ -63,7 +63,7 @@ def _files(objects: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def _require_ours(folder: Path, files: Mapping[str, str]) -> None:
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is not a directory", hint="--output-dir with another directory")
+        raise UsageError(f"{folder} is not a directory", hint="--output-dir DIR    # another directory")
     for name in files:
         path = folder / name
         if (path.exists() or path.is_symlink()) and not _is_ours(path):

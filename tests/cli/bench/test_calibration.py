@@ -159,7 +159,7 @@ def test_a_calibration_is_stored_and_used(run: Run, service: dict[str, Any], tmp
     assert run("render", *PLAN, "--calibration", str(file)).code == 0
     missing = run("deploy", *DEPLOY, "--calibration", str(tmp_path / "none"))
     assert missing.code == 2
-    assert "cannot read the calibration file" in missing.err
+    assert f"the calibration file {tmp_path / 'none'} cannot be read: no such file" in missing.err
     on_cpu = run("plan", "--model", "tiny", "--model-path", "/m", "--accelerator", "cpu", "--calibration", str(file))
     assert "the load is ignored: speed on CPUs is not planned" in on_cpu.out
 

@@ -125,5 +125,5 @@ def test_a_full_disk_leaves_everything_as_it_was(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     assert write(tmp_path, first.replace("1024", "512"), second.replace("1024", "512")) == 1
-    assert "No space left on device" in capsys.readouterr().err
+    assert "cannot be written: no space left on device" in capsys.readouterr().err
     assert contents(tmp_path) == before

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.cli import app
+from rayllm_ctl.cli.settings.check import values_hint
+from rayllm_ctl.cli.settings.names import setting_fields
+from rayllm_ctl.specfile.explain import explain
 
 Config = Callable[..., tuple[int, str, str]]
 
@@ -115,7 +118,7 @@ def test_a_file_in_braces_is_written_anew(config: Config, file: Path) -> None:
     [
         (("gpus", "L4"), 'unknown setting "gpus"'),
         (("env", "A=b"), 'unknown setting "env"'),
-        (("gpu", "H1OO"), "gpu: unknown GPU 'H1OO'"),
+        (("gpu", "H1OO"), 'gpu: unknown GPU "H1OO"'),
         (("gpu", "L4", "L40S"), "gpu takes one value, not 2"),
         (("tp", "two"), 'tp: "two" is not a whole number'),
         (("tp", "0"), "tp: must be at least 1, not 0"),
@@ -135,7 +138,16 @@ def test_set_rejects_what_no_command_would_take(
     code, out, err = config("set", *arguments)
     assert (code, out, file.exists()) == (2, "", False)
     assert err.startswith(f"✗ {message}")
+    assert "\nhint: " in err
     assert "hf_secret" not in err
+
+
+def test_hints_about_values_name_fields_that_exist() -> None:
+    commands = [values_hint(name) for name in setting_fields()]
+    fields = [one.removeprefix("rayllm-ctl explain ") for one in commands if one != "rayllm-ctl config set --help"]
+    assert len(fields) > 20
+    for field in fields:
+        assert explain(field).path == field
 
 
 def test_what_set_writes_is_what_commands_read(config: Config, file: Path, tmp_path: Path) -> None:
@@ -219,4 +231,4 @@ def test_a_broken_file_can_be_looked_for_and_is_not_overwritten(config: Config, 
 def test_a_folder_that_cannot_be_written_is_an_error(config: Config, file: Path) -> None:
     file.parent.parent.write_text("a file where the folder should be")
     code, _, err = config("set", "gpu", "L4")
-    assert (code, f"{file}: cannot be " in err) == (2, True)
+    assert (code, "cannot be " in err, "\nhint: ls -l" in err) == (1, True, True)

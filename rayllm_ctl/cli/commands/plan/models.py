@@ -6,10 +6,11 @@ import click
 
 from rayllm_ctl.cli.options import TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.values import ModelName
 
 
 @click.command(cls=Command, name="models", short_help="List the known models, or show one.")
-@click.argument("name", required=False, default="")
+@click.argument("name", required=False, default="", type=ModelName())
 @output_option(*TABLE_FORMATS)
 def command(name: str, output: str | None) -> None:
     """List the models that can be planned offline, or show one.

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.errors import UsageError, not_written
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.bench.sweep import Sweep, Variant, VariantRecord, in_words, is_variant_name
 from rayllm_ctl.model.text.yaml_text import flow
@@ -158,7 +158,7 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
         finally:
             beside.unlink(missing_ok=True)
     except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}", hint="--output-dir DIR") from error
+        raise not_written(path, error) from error
 
 
 def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
@@ -177,12 +177,12 @@ def _other(path: Path, contents: str, differences: list[str]) -> UsageError:
     folder = path if path.suffix != ".json" else path.parent
     return UsageError(
         "\n  ".join([f"{path} contains {contents}, with a different spec or load:", *differences]),
-        hint=("--output-dir DIR    (another folder)", f"rm -r {folder}    # to measure all of it again"),
+        hint=("--output-dir DIR    # another folder", f"rm -r {folder}    # to measure all of it again"),
     )
 
 
 def _not_ours(path: Path) -> UsageError:
-    return UsageError(f"{path} was not written by rayllm-ctl bench sweep", hint="--output-dir DIR    (another folder)")
+    return UsageError(f"{path} was not written by rayllm-ctl bench sweep", hint="--output-dir DIR    # another folder")
 
 
 def _plain(data: Any) -> Any:
