@@ -135,5 +135,8 @@ def _line(line: str, number: int, api: API) -> Mapping[str, Any]:
     if isinstance(prompt, str) and prompt:
         del row["prompt"]
         return {**row, **as_row(prompt, api)}
+    empty = next((key for key in ("prompt", "messages") if row.get(key) in ("", [])), None)
+    if empty is not None:
+        raise BadPrompts(f"the {empty} in line {number} {'are' if empty == 'messages' else 'is'} empty")
     wanted = "`prompt` or `messages`" if api == "chat" else "`prompt`"
     raise BadPrompts(f"line {number} has no {wanted}; it has {', '.join(sorted(row)) or 'nothing'}")

@@ -54,6 +54,8 @@ def test_files(tmp_path: Path) -> None:
         ('{"prompt": "a"}\n[1]', "chat", "line 2 is not a JSON object"),
         ('{"text": "a"}', "chat", "line 1 has no `prompt` or `messages`; it has text"),
         ('{"messages": [{}]}', "completions", "line 1 has no `prompt`; it has messages"),
+        ('{"prompt": "a"}\n{"prompt": ""}', "chat", "the prompt in line 2 is empty"),
+        ('{"messages": []}', "chat", "the messages in line 1 are empty"),
         ("[{", "chat", "not JSON"),
         ("[]", "chat", "no prompt"),
     ],

@@ -64,7 +64,8 @@ def read_result(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"{path} cannot be read: {reason}", hint="rayllm-ctl bench NAME -o json > FILE") from error
     except ValueError as error:
         raise UsageError(f"{path} is not JSON: {error}", hint="rayllm-ctl bench NAME -o json > FILE") from error
     results = data.get("runs") if isinstance(data, dict) else None

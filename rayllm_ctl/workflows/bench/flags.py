@@ -75,6 +75,11 @@ class Flags:
     calibrate: Path | None = None
 
 
+def key_source(flags: Flags) -> str:
+    """Where the API keys are from."""
+    return f"--api-key-file {flags.api_key_file}" if flags.api_key_file else "RAYLLM_API_KEY"
+
+
 def check_flags(flags: Flags) -> None:
     """Raise UsageError if flags contradict each other."""
     if (flags.name is None) == (flags.url is None):
@@ -87,7 +92,7 @@ def check_flags(flags: Flags) -> None:
         if seconds == 0:
             raise UsageError(f"{name} must be greater than 0", hint=f"{name} 30s")
     if flags.concurrency and flags.rate:
-        raise UsageError("--concurrency and --rate cannot be combined", hint="--rate for requests that do not wait")
+        raise UsageError("--concurrency and --rate cannot be combined", hint="--rate 4    # requests that do not wait")
     if flags.find_max and not flags.slo:
         raise UsageError("--find-max requires --slo", hint="--slo ttft=500ms,tpot=50ms")
     if flags.find_max and (flags.concurrency or flags.requests or flags.ramp or (flags.rate and len(flags.rate) > 1)):

@@ -52,7 +52,7 @@ def measure_there(place: JobPlace, settings: Settings, key: SecretKey | None, wa
     """
     name = f"{place.service[:40].rstrip('-')}-bench-{secrets.token_hex(3)}"
     config_map, job = render_bench(name, place.service, place.namespace, place.pod, settings.to_json(), key)
-    run = JobRun(place.cluster, place.namespace, name, START_SECONDS, "--local sends the load from this machine")
+    run = JobRun(place.cluster, place.namespace, name, START_SECONDS, "--local    # sends the load from this machine")
     with create_objects(run, job, [config_map]):
         watch.show(f"Job {place.namespace}/{name} created, waiting for its pod")
         return _results(run, wait_for_start(run), watch.report)

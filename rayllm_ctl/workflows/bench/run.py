@@ -13,7 +13,7 @@ from rayllm_ctl.model.bench.load import Results
 from rayllm_ctl.workflows.access.chat import choose_model, endpoint
 from rayllm_ctl.workflows.bench import calibrate as benchcalibrate
 from rayllm_ctl.workflows.bench import service as benchservice
-from rayllm_ctl.workflows.bench.flags import Flags, check_flags, loads, prompts_of, tokenizer_of
+from rayllm_ctl.workflows.bench.flags import Flags, check_flags, key_source, loads, prompts_of, tokenizer_of
 from rayllm_ctl.workflows.bench.predict import Seen, with_predictions
 from rayllm_ctl.workflows.bench.search import search_rate
 from rayllm_ctl.workflows.bench.url import target_of, url_look, url_versions
@@ -64,11 +64,10 @@ def rejected_key_hint(flags: Flags, results: Results) -> str:
     if not any(f"http_{status}" in run["errors"] for run in results.runs for status in (401, 403)):
         return ""
     if flags.url is None and not flags.local:
-        return "--api-key-secret NAME/KEY, a Secret with a key that the server accepts"
+        return "--api-key-secret NAME/KEY    # a Secret with a key that the server accepts"
     if flags.keys:
-        source = f"--api-key-file {flags.api_key_file}" if flags.api_key_file else "RAYLLM_API_KEY"
-        return f"the server rejected a key of {source}: use one that it accepts"
-    return "--api-key-file FILE, or RAYLLM_API_KEY"
+        return f"the server rejected a key of {key_source(flags)}: use one that it accepts"
+    return "--api-key-file FILE    # or RAYLLM_API_KEY"
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def in_cluster(
     if address.key_required and key is None:
         raise UsageError(
             f"service {address.namespace}/{address.name} requires an API key, which the load test reads from a Secret",
-            hint=("--api-key-secret NAME/KEY", "--local, with --api-key-file FILE or RAYLLM_API_KEY"),
+            hint=("--api-key-secret NAME/KEY", "--local --api-key-file FILE    # or RAYLLM_API_KEY"),
         )
     rights = job_rights(address.kind)
     with explained(cluster, address.namespace, rights):

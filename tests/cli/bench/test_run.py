@@ -5,10 +5,14 @@ from __future__ import annotations
 import io
 import json
 import re
+import ssl
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from email.message import Message
 from pathlib import Path
+from socket import gaierror
+from urllib.error import HTTPError, URLError
 
 import pytest
 
@@ -58,7 +62,7 @@ def test_a_missing_or_wrong_key_leads_to_the_flags_for_one(
     monkeypatch.delenv("RAYLLM_API_KEY", raising=False)
     result = run(*load)
     assert result.code == 1
-    assert result.err.endswith("\nhint: --api-key-file FILE, or RAYLLM_API_KEY\n")
+    assert result.err.endswith("\nhint: --api-key-file FILE    # or RAYLLM_API_KEY\n")
     assert "2 × http_401" in result.out
     assert "TTFT" not in result.out, "a table without a figure"
     (tmp_path / "key").write_text("sk-1\n")
@@ -293,6 +297,9 @@ URL = ("--url", "http://127.0.0.1:9/v1", "--model", "m")
         ((*URL, "--concurrency", "0"), "whole numbers greater than 0"),
         ((*URL, "--find-max"), "--find-max requires --slo"),
         ((*URL, "--slo", "ttft"), "ttft"),
+        ((*URL, "--slo", "ttft=1s,ttft=2s"), "ttft is given twice"),
+        (("--url", "http://127.0.0.1:99999/v1"), "the port must be a number from 1 to 65535"),
+        (("--url", "http://a b/v1"), "is not an http or https address"),
         ((*URL, "--slo", "speed=1s"), '"speed=1s" is not one of'),
         ((*URL, "--input-tokens", "uniform:5"), "expected N, uniform:MIN:MAX"),
         ((*URL, "--arrivals", "burst", "--rate", "1"), "require each other"),
@@ -304,7 +311,7 @@ URL = ("--url", "http://127.0.0.1:9/v1", "--model", "m")
         (("x", "--ca-file", __file__), "are for --url"),
         ((*URL, "--ca-file", __file__), "are for https"),
         (("--url", "https://127.0.0.1:9/v1", "--model", "m", "--ca-file", __file__), "has no usable certificates"),
-        (("--url", "http://x:y/v1"), "not an http or https address"),
+        (("--url", "http://x:y/v1"), "the port must be a number"),
         ((*URL, "--duration", "0s"), "--duration must be greater than 0"),
         ((*URL, "--slo", "ttft=0"), "longer than 0"),
         (
@@ -344,4 +351,40 @@ def test_a_server_that_is_not_there(run: Run) -> None:
     assert "2 × connect: Connection refused" in result.out
     unknown = run("bench", "--url", "http://127.0.0.1:9/v1")
     assert unknown.code == 1
-    assert "GET http://SERVER/v1/models failed" in unknown.err
+    assert unknown.err.startswith(
+        "✗ GET http://SERVER/v1/models failed: connection refused\n\nhint: check the address, which includes /v1"
+    )
+    assert "--model" not in unknown.err
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "hint"),
+    [
+        (URLError(gaierror(-2, "Name or service not known")), "its name does not resolve", "check the address"),
+        (URLError(ssl.SSLError(1, "[SSL: TLSV1_ALERT] alert")), "TLS failed", "--url http://host/v1 "),
+        (HTTPError("https://host/v1/models", 401, "", Message(), None), "HTTP 401", "--api-key-file FILE    # or"),
+        (HTTPError("https://host/v1/models", 404, "", Message(), None), "HTTP 404", "check the address"),
+    ],
+)
+def test_the_first_hint_is_about_what_failed(
+    error: OSError, says: str, hint: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("urllib.request.urlopen", fails)
+    result = run("bench", "--url", "https://host/v1")
+    assert result.code == 1
+    assert says in result.err
+    assert f"\nhint: {hint}" in result.err
+
+
+def test_a_key_that_the_server_refuses_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise HTTPError("http://host/v1/models", 401, "", Message(), None)
+
+    monkeypatch.setattr("urllib.request.urlopen", fails)
+    monkeypatch.setenv("RAYLLM_API_KEY", "sk-wrong")
+    result = run("bench", "--url", "http://host/v1")
+    assert "HTTP 401: the server rejected the key of RAYLLM_API_KEY\n" in result.err
+    assert "sk-wrong" not in result.err

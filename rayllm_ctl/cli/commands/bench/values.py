@@ -74,7 +74,9 @@ class LoadLimits(click.ParamType[Objective]):
         found: dict[str, float] = {}
         for part in str(value).split(","):
             name, _, text = part.partition("=")
-            if name in found or name not in (*self._TIMES, "share"):
+            if name in found:
+                self.fail(f"{name} is given twice", param, ctx)
+            if name not in (*self._TIMES, "share"):
                 self.fail(f'"{part}" is not one of {", ".join(f"{one}=TIME" for one in self._TIMES)} or share=0.95',
                           param, ctx)  # fmt: skip
             try:

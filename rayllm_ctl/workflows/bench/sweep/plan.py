@@ -64,7 +64,7 @@ def prepare_sweep(
     if not axes:
         raise UsageError(
             "no field to vary was given",
-            hint=("--tp 1,2,4", "--vary engine.maxNumSeqs=64,256    (any field of the spec)"),
+            hint=("--tp 1,2,4", "--vary engine.maxNumSeqs=64,256    # any field of the spec"),
         )
     require_deployable(base)
     check_flags(load)
@@ -166,7 +166,7 @@ def _require_key(service: LLMService, load: Flags) -> None:
     if not (load.keys if load.local else load.api_key_secret):
         raise UsageError(
             f"service {service.name} will require an API key (spec.gateway.keys)",
-            hint=("--api-key-secret NAME/KEY", "--local, with --api-key-file FILE or RAYLLM_API_KEY"),
+            hint=("--api-key-secret NAME/KEY", "--local --api-key-file FILE    # or RAYLLM_API_KEY"),
         )
     if keys.secret is None:
         raise UsageError(
