@@ -516,7 +516,9 @@ DOCUMENTS: dict[str, Document] = {
     "Rollout": Document(f"{_CHANGES}batch resume, batch submit --no-wait", (Rollout,)),
     "Diff": Document("diff", (DiffResult,)),
     "RevisionList": Document("history", items=(RevisionRow,)),
-    "ServiceStatus": Document("status NAME; watch and status NAME --watch, one for each change", (Named, Health)),
+    "ServiceStatus": Document(
+        "status NAME; status --from PATH; watch and status NAME --watch, one for each change", (Named, Health)
+    ),
     "ServiceStatusList": Document("status; status --watch, one for each change", items=(ServiceRow,)),
     "ServiceLoad": Document("top; top --watch, one for each reading", (ServiceLoad,)),
     "WaitResult": Document("wait", (WaitResult,)),
