@@ -16,6 +16,7 @@ from rayllm_ctl.catalog import data
 from rayllm_ctl.catalog.releases import DEFAULT
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.engine_facts import BatchDefault, EngineFacts
+from rayllm_ctl.model.text.problems import quoted
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+)(?:\.\d+)?)?(?:[.+-]?(?:post|rc|dev|cu|cpu|rocm)[\w.+]*|\+[\w.]+)?")
 
@@ -48,7 +49,7 @@ def raw_versions() -> Mapping[str, Mapping[str, Any]]:
 def _engine(version: str) -> EngineFacts:
     match = _VERSION.fullmatch(version.strip())
     if not match:
-        raise UsageError(f"{version!r} is not a vLLM version", hint=f"versions look like {DEFAULT.vllm}")
+        raise UsageError(f"{quoted(version)} is not a vLLM version", hint=f"versions look like {DEFAULT.vllm}")
     wanted = (int(match[1]), int(match[2]), int(match[3] or 0))
     known = {_release(name): name for name in engine_versions()}
     oldest, newest = min(known), max(known)

@@ -19,6 +19,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.names import similar
 from rayllm_ctl.model.kube.quantities import GIB, gib
 from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL, NodeShape
+from rayllm_ctl.model.text.problems import quoted
 
 _SAME_MIB = 1024
 """Memory of two kinds of GPU that differ by less is taken as the same size."""
@@ -55,8 +56,8 @@ def canonical(name: str) -> str:
         return found
     close = similar(_key(name), names, 12, 0.5)
     nearest = list(dict.fromkeys(names[key] for key in close))[:3]
-    meant = f"did you mean {' or '.join(nearest)}? " if nearest else ""
-    raise UsageError(f"unknown GPU {name!r}", hint=f"{meant}`rayllm-ctl gpus` lists all {len(_entries())}")
+    meant = f"did you mean {' or '.join(nearest)}?" if nearest else ""
+    raise UsageError(f"unknown GPU {quoted(name)}", hint=(meant, f"rayllm-ctl gpus    # lists all {len(_entries())}"))
 
 
 def reading(name: str) -> str:

@@ -105,9 +105,9 @@ def _newer(engine: Engine, runtime: Runtime, least: str) -> str:
     if engine.image is not None and _is_assumed(runtime):
         return f"spec.engine.rayVersion: the version of Ray in {engine.image}"
     if engine.image is not None:
-        return f"--image {DEFAULT.image}, or another image with Ray {least} or newer"
+        return f"--image {DEFAULT.image}    # or another one with Ray {least} or newer"
     if engine.vllm_version is not None:
-        return f"--vllm-version {DEFAULT.vllm}, which comes with Ray {DEFAULT.ray}"
+        return f"--vllm-version {DEFAULT.vllm}    # comes with Ray {DEFAULT.ray}"
     return f"spec.engine.rayVersion: {DEFAULT.ray}, or leave it out"
 
 
@@ -122,7 +122,7 @@ def _with_image(image: str, ray: str | None, vllm: str | None) -> Runtime:
         least = _number(OLDEST_RAY)
         raise UsageError(
             f"image {image} contains Ray {tag.ray}, which is not supported (requires {least} or newer)",
-            hint=f"--image {DEFAULT.image}, or another image with Ray {least} or newer",
+            hint=f"--image {DEFAULT.image}    # or another one with Ray {least} or newer",
         )
     release = _find(tag.ray, None) if tag.ray and published else None
     has = (release.ray, release.vllm) if release else (tag.ray, tag.vllm)
@@ -168,7 +168,7 @@ def _reject_contradiction(ray: str | None, vllm: str | None) -> None:
     known = by_ray or by_vllm
     assert known is not None
     why = f"Ray {known.ray} comes with vLLM {known.vllm}"
-    hints = [f"--vllm-version {by_ray.vllm}  for Ray {by_ray.ray}"] if by_ray else []
+    hints = [f"--vllm-version {by_ray.vllm}    # for Ray {by_ray.ray}"] if by_ray else []
     hints += [f"rayVersion: {by_vllm.ray}  for vLLM {by_vllm.vllm} (spec.engine)"] if by_vllm else []
     raise UsageError(
         f"no known image contains Ray {ray} and vLLM {vllm}: {why}",

@@ -15,6 +15,7 @@ from rayllm_ctl.files import standard_input
 F = TypeVar("F", bound=Callable[..., Any])
 
 API_KEY_VARIABLE = "RAYLLM_API_KEY"
+_KEY_FILE = "rayllm-ctl keys create NAME --key-name NAME > FILE    # writes such a file"
 
 
 def api_key_option(function: F) -> F:
@@ -55,12 +56,13 @@ def _keys(file: Path | None, *, several: bool) -> tuple[str, ...]:
         else:
             text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise UsageError(f"--api-key-file: {file} cannot be read as text") from None
+        raise UsageError(f"--api-key-file: {file} cannot be read as text", hint=_KEY_FILE) from None
     keys = tuple(line.strip() for line in text.split("\n") if line.strip())
     if not keys and file is None:
         return ()
     usable = all(key.isascii() and key.isprintable() and " " not in key for key in keys)
     if not keys or not usable or (len(keys) > 1 and not several):
         expected = "API keys, one on each line," if several else "one API key"
-        raise UsageError(f"{where}: expected {expected} and nothing else")
+        hint = f"unset {API_KEY_VARIABLE}" if file is None else _KEY_FILE
+        raise UsageError(f"{where}: expected {expected} and nothing else", hint=hint)
     return keys

@@ -192,7 +192,7 @@ def _run(arguments: Sequence[str], program: str) -> int:
 
             traceback.print_exception(error)
         accepted = {RiskyPlanError: "--accept-risk", OutageError: "--accept-outage"}
-        proceed = [f"{flag} to proceed anyway" for kind, flag in accepted.items() if isinstance(error, kind)]
+        proceed = [f"{flag}    # proceeds anyway" for kind, flag in accepted.items() if isinstance(error, kind)]
         _print_error(flags, error.message, (*error.hints, *proceed))
         return codes["failed"] if error.exit_code == FAILED else error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -217,7 +217,7 @@ def _run(arguments: Sequence[str], program: str) -> int:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
             _print_error(flags, f"the output cannot be written: {error.strerror}")
             return codes["failed"]
-        hint = f"{program} --debug COMMAND shows where it occurred"
+        hint = f"{program} --debug COMMAND    # shows where it occurred"
         _print_error(flags, f"internal error: {type(error).__name__}: {error}", (hint,))
         return codes["failed"]
     return result if isinstance(result, int) else OK

@@ -59,7 +59,8 @@ def batch_of_file(
     if foreign:
         named = ", ".join(dict.fromkeys(flags.get(field, field) for field in foreign))
         raise UsageError(
-            f"{named}: does not apply to a BatchJob ({file})", hint="rayllm-ctl batch submit --help lists its flags"
+            f"{named}: does not apply to a BatchJob ({file})",
+            hint="rayllm-ctl batch submit --help    # lists its flags",
         )
     return resolve_batch(file, overrides, namespace, flags)
 

@@ -54,7 +54,7 @@ def conflicts_can_be_forced() -> Iterator[None]:
     try:
         yield
     except FieldConflictError as error:
-        take_over = "--force-conflicts        take over these fields; their owner loses them"
+        take_over = "--force-conflicts    # takes over these fields; their owner loses them"
         raise FieldConflictError(error.message, hint=(take_over, *error.hints)) from error
 
 

@@ -40,7 +40,7 @@ def render_bench(
     if len(text.encode()) > MAX_CONFIG_MAP_BYTES - 256 * 1024:  # the code, and the rest of the object
         raise UsageError(
             f"the prompts take {len(text.encode()) // 1024:,} KiB, more than a ConfigMap can hold",
-            hint=("use a smaller --prompts file", "--local sends the load from this machine"),
+            hint=("use a smaller --prompts file", "--local    # sends the load from this machine"),
         )
     texts = {**_code(), _SETTINGS: text}
     keys = {path.replace("/", "."): path for path in texts}

@@ -79,5 +79,5 @@ def _columns(batch: BatchJob, columns: dict[Path, set[str]], required: set[str])
 def _meant(template: str) -> str:
     found = _SINGLE_BRACES.search(template)
     if found is None:
-        return f"--prompt 'Summarize: {{{{ {_TEXT} }}}}', where {_TEXT} is a column"
+        return f"--prompt 'Summarize: {{{{ {_TEXT} }}}}'    # {_TEXT} is a column"
     return f"did you mean {{{{ {found[1] or _TEXT} }}}}?"

@@ -59,7 +59,9 @@ def _files(folder: Path) -> dict[str, Path]:
     except OSError as error:  # a name that is too long
         raise UsageError(f"{str(folder)[:80]}... cannot be read: {error.strerror}") from None
     if not is_directory:
-        raise UsageError(f"{folder} is not a directory", hint="--code DIR, with the Python files of the applications")
+        raise UsageError(
+            f"{folder} is not a directory", hint="--code DIR    # with the Python files of the applications"
+        )
     files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if _wanted(path, folder)}
     if not any(name.endswith(".py") for name in files):
         raise UsageError(f"{folder} contains no Python file", hint=_INSTEAD)

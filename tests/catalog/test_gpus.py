@@ -138,7 +138,7 @@ def test_names_mean_one_gpu() -> None:
 
 
 def test_an_unknown_name_brings_the_nearest() -> None:
-    with pytest.raises(UsageError, match="unknown GPU 'H1000'") as caught:
+    with pytest.raises(UsageError, match='unknown GPU "H1000"') as caught:
         gpus.find_gpu("H1000")
     assert "H100-80GB" in caught.value.hints[0]
     with pytest.raises(UsageError):

@@ -98,3 +98,31 @@ def test_a_flag_in_a_message_exists(of: tuple[str, ...], files: tuple[str, ...])
     modules = list(matching(files))
     named = {(file.name, flag) for file in modules for text in texts(file) for flag in FLAG.findall(text)}
     assert {(name, flag) for name, flag in named if flag not in known} == set()
+
+
+PROSE = re.compile(
+    r", (?:an?|and|the|where|which|with) | (?:computes|lists|prints|reads|sends|shows|takes|to|waits|with|writes) "
+)
+
+
+def hints(file: Path) -> Iterator[str]:
+    """The texts that a module hands over as hints, with X for what is inserted."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.keyword) or node.arg != "hint":
+            continue
+        for text in ast.walk(node.value):
+            if isinstance(text, ast.JoinedStr):
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in text.values)
+            elif isinstance(text, ast.Constant) and isinstance(text.value, str):
+                yield text.value
+
+
+def test_a_remark_about_a_command_is_a_comment() -> None:
+    commands = [
+        (file.name, re.split(r" {2,}[#(]", hint)[0])
+        for file in matching(("**/*.py",))
+        for hint in hints(file)
+        if hint.startswith(("rayllm-ctl ", "kubectl ", "--"))
+    ]
+    assert len(commands) > 100
+    assert [(name, hint) for name, hint in commands if PROSE.search(re.sub(r"'[^']*'", "X", hint))] == []

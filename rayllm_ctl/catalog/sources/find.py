@@ -27,8 +27,8 @@ from rayllm_ctl.model.text.problems import quoted
 if TYPE_CHECKING:
     from rayllm_ctl.catalog.sources.hub import HubError
 
-_CONFIG_HINT = "--model-config PATH reads a config.json, or the directory that contains it"
-_HUB_HINT = "--from-hub reads it from the Hugging Face cache or Hub"
+_CONFIG_HINT = "--model-config PATH    # a config.json, or the directory that contains it"
+_HUB_HINT = "--from-hub    # reads it from the Hugging Face cache or Hub"
 
 
 def find(
@@ -88,7 +88,7 @@ def _by_name(
 
 
 def _from_catalog(known: models.CatalogModel, revision: str | None) -> FoundModel:
-    unread = f"revision {quoted(revision or '')} was not read: the catalog has one of each model ({_HUB_HINT})"
+    unread = f"revision {quoted(revision or '')} was not read: the catalog has one of each model (--from-hub reads it)"
     warnings = (unread,) if revision else ()
     return FoundModel(read_config(known.config), f"catalog ({known.source})", warnings=warnings)
 

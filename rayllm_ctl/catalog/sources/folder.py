@@ -16,7 +16,7 @@ from rayllm_ctl.catalog.sources.found import (
 from rayllm_ctl.errors import UsageError, UserError
 
 _CONFIG = "config.json"
-_HINT = "--model-config PATH reads a config.json, or the directory that contains it"
+_HINT = "--model-config PATH    # a config.json, or the directory that contains it"
 _QUANTIZATION = "hf_quant_config.json"
 _INDEX = "model.safetensors.index.json"
 

@@ -59,7 +59,7 @@ class Checkpoint:
         except UserError as error:
             if self.exact_bytes is None:
                 message = f"{error.message}; nor is the size of its weights: no safetensors file or index was found"
-                hint = "--model-config DIRECTORY with config.json and model.safetensors.index.json, or the weights"
+                hint = "--model-config DIRECTORY    # with config.json and model.safetensors.index.json, or the weights"
                 raise UserError(message, hint=hint, exit_code=error.exit_code) from error
             return FoundModel(
                 read_sized(self.config, self.exact_bytes), self.source, self.exact_bytes, self.chat_template

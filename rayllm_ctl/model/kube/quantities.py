@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rayllm_ctl.model.text.problems import quoted
+
 GIB = 2**30
 _SUFFIX = {
     "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
@@ -33,7 +35,7 @@ def canonical_quantity(text: str) -> str:
     """
     match = _QUANTITY.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"{text!r} is not a Kubernetes quantity such as 500m, 4 or 16Gi")
+        raise ValueError(f"{quoted(text)} is not a Kubernetes quantity such as 500m, 4 or 16Gi")
     number, exponent, suffix = match.groups()
     whole, _, fraction = number.lstrip("+-").partition(".")
     power = int(exponent[1:]) if exponent else _POWER.get(suffix or "", 0)

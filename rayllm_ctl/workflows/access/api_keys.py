@@ -109,7 +109,7 @@ def create_key(cluster: Cluster, store: KeyStore, key: ApiKey) -> NewKey:
         raise ConflictError(
             f"Secret {store.namespace}/{store.secret} already has a key named {key.name}",
             hint=(
-                "--key-name with another name",
+                "--key-name NAME    # another name",
                 f"rayllm-ctl keys revoke {store.arguments} --key-name {key.name}    # the old one",
             ),
         )

@@ -134,14 +134,14 @@ def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str
     if existing["metadata"].get("labels", {}).get(BATCH) != name:
         raise UserError(
             f"rayjob/{name} exists in namespace {namespace} and is not a batch job of rayllm-ctl",
-            hint="--name with another name",
+            hint="--name NAME    # another name",
         )
     ended = how_it_ended(cluster, existing, namespace)
     if not ended:
         state = str((existing.get("status") or {}).get("jobDeploymentStatus") or "just submitted")
         raise UserError(
             f"batch job {name} is running in namespace {namespace} ({state})",
-            hint=(f"rayllm-ctl batch watch {name} -n {namespace}", "--name with another name, and another output"),
+            hint=(f"rayllm-ctl batch watch {name} -n {namespace}", "--name NAME    # another name, and another output"),
         )
     if dry:
         yield Noted(f"rayjob/{name} has ended ({ended}) and would be replaced")

@@ -29,7 +29,7 @@ def image_recipe(engine: Engine) -> str:
     _check_reference(engine.image, "rayproject/ray-llm:2.60.0-py312-cu130")
     runtime = resolve_release(engine)
     if runtime.image is None:
-        raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG, the image to build on")
+        raise UsageError(runtime.image_note, hint="--image REGISTRY/IMAGE:TAG    # the image to build on")
     require_release((("the gateway", INGRESS), ("the Transformers engine", TRANSFORMERS)), runtime, engine)
     return "\n".join(_lines(runtime.image)) + "\n"
 

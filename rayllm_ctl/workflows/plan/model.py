@@ -95,7 +95,7 @@ def model_configs(folder: Path | None, names: Sequence[str]) -> dict[str, Path |
     if folder is not None and not any(folders.values()):
         raise UsageError(
             f"{folder}: has no folder of any of the models ({', '.join(names)})",
-            hint=f"--model-config {folder} reads {folder / names[0] / 'config.json'}",
+            hint=f"--model-config {folder}    # reads {folder / names[0] / 'config.json'}",
         )
     return folders
 

@@ -74,7 +74,7 @@ def build(folder: Path) -> str:
         raise UsageError(
             f"{folder} has a kustomization that does more than list files, and neither kustomize nor kubectl is "
             "installed to build it",
-            hint=f"kubectl kustomize {folder} > FILE, and FILE in place of {folder}",
+            hint=f"kubectl kustomize {folder} > FILE    # and FILE in place of {folder}",
         )
     shown = " ".join(command)
     try:

@@ -120,7 +120,7 @@ def _text(file: Path) -> str:
         data = standard_input("--serve-config FILE").buffer.read() if str(file) == "-" else file.read_bytes()
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{file}: cannot be read: {error.strerror}", hint=f"ls -l {file}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{file}: the file is not valid UTF-8") from None
 

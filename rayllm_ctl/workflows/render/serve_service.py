@@ -43,7 +43,7 @@ def served_service(source_file: ServeFile) -> tuple[LLMService, tuple[str, ...]]
     if not file_models:
         raise UsageError(
             f"{source_file.file} has no application with models of Ray Serve LLM",
-            hint="rayllm-ctl deploy --serve-config takes any Serve configuration file as it is",
+            hint="rayllm-ctl deploy --serve-config FILE    # any Serve configuration file as it is",
         )
     remote = [model for model in file_models if model.is_of_a_bucket]
     if remote:

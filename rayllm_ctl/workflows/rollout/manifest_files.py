@@ -61,7 +61,7 @@ def _files(folder: Path) -> list[Path]:
     try:
         inside = sorted(folder.iterdir())
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{folder}: cannot be read: {error.strerror}", hint=f"ls -ld {folder}") from None
     files: dict[Path, None] = {}
     for path in inside:
         own = kustomize.kustomization_of(path)
@@ -84,9 +84,12 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise UsageError(f"{file}: no such file or directory") from None
+        raise UsageError(
+            f"{file}: no such file or directory", hint=f"rayllm-ctl render -f FILE > {file}    # writes one"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: cannot be read: {error}") from None
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise UsageError(f"{file}: cannot be read: {reason.lower()}", hint=f"ls -l {file}") from None
 
 
 def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
@@ -104,7 +107,7 @@ def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict
         if not (item.get("kind") and item.get("apiVersion") and isinstance(metadata, dict) and metadata.get("name")):
             raise UsageError(
                 f"{file}: not a manifest: apiVersion, kind or metadata.name is missing",
-                hint="rayllm-ctl diff --local takes the output of rayllm-ctl render, folders of it, and spec files",
+                hint="rayllm-ctl render -f FILE > new.yaml    # or a folder of such files, or a spec file",
             )
     return items, None
 

@@ -103,7 +103,7 @@ def test_the_plan(run: Run, spec: str, golden: Golden) -> None:
         ((*TEMPLATED, "Summarize: {}"), "did you mean {{ text }}?"),
         ((*TEMPLATED, "Summarize"), "spec.prompt.template: uses no column: every row would have the same"),
         ((*TEMPLATED, "{{ range(3) }}"), "uses no column"),
-        ((*TEMPLATED, "{% set t = 1 %}{{ t }}"), "hint: --prompt 'Summarize: {{ text }}', where text is a column"),
+        ((*TEMPLATED, "{% set t = 1 %}{{ t }}"), "hint: --prompt 'Summarize: {{ text }}'    # text is a column"),
         ((*TEMPLATED, "{{ a }}", "--rename", "answer=a"), 'spec.output.columns.answer: "a" is a column of the input'),
         ((*TEMPLATED, "{{ error }}"), 'spec.output: "error" is a column of the input, and the output has those too'),
         ((*TEXT, "--prompt", "{{ title }}"), 'spec.prompt.template: "title" is not a column: lines of text have one'),

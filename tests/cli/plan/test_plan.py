@@ -122,7 +122,7 @@ def test_a_config_without_a_name_is_called_after_its_place(
     ("args", "words"),
     [
         (["--gpu", "H100"], "a model is required"),
-        (["--model", "Qwen/Qwen3-32B", "--gpu", "H1000"], "unknown GPU 'H1000'"),
+        (["--model", "Qwen/Qwen3-32B", "--gpu", "H1000"], 'unknown GPU "H1000"'),
         (["--model", "Qwen/Qwen3-32B", "--tp", "0"], "--tp"),
         (["--model", "Qwen/Qwen3-32B", "--ttft", "fast"], '--ttft: "fast" is not a valid duration'),
         (["--model", "Qwen/Qwen3-32B", "--vllm-version", "banana"], '--vllm-version: "banana" is not a valid version'),
@@ -281,6 +281,6 @@ def test_a_risky_plan_is_rendered_only_if_the_risk_is_accepted(capsys: pytest.Ca
     refused = capsys.readouterr()
     assert refused.out == ""
     assert "may be only" in refused.err
-    assert refused.err.endswith("--accept-risk to proceed anyway\n")
+    assert refused.err.endswith("--accept-risk    # proceeds anyway\n")
     assert app.run([*risky, "--accept-risk"]) == 0
     assert "kind: RayService" in capsys.readouterr().out

@@ -319,7 +319,7 @@ def test_a_restart_of_the_only_replica_of_a_ray_cluster_is_made_where_the_outage
     assert refused.code == 1, str(refused)
     assert "raycluster/tiny has one replica, and would be unavailable until another pod is ready" in refused.err
     assert "rayllm-ctl scale tiny -n llm --replicas 2" in refused.err
-    assert "--accept-outage to proceed anyway" in refused.err
+    assert "--accept-outage    # proceeds anyway" in refused.err
     assert "tiny-server" in api.names("Pod")
 
     accepted = run("restart", "tiny", "--accept-outage", "--timeout", "10ms")

@@ -73,7 +73,7 @@ def test_the_outage_of_one_generation_is_accepted(run: Run, api: FakeAPI, declar
     assert refused.code == 1, str(refused)
     assert "waits for consent" in refused.err
     assert "is unavailable for" in refused.err
-    assert "--accept-outage to proceed anyway" in refused.err
+    assert "--accept-outage    # proceeds anyway" in refused.err
     assert "seed" not in declared.child()["spec"]["serveConfigV2"]
     generation = api.stored("LLMService", "tiny")["metadata"]["generation"]
     accepted = deployed(run, tmp_path, "--accept-outage", engine={"args": {"seed": 8}})

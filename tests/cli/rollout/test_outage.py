@@ -152,8 +152,8 @@ def test_a_change_that_stops_the_service_is_not_made_unless_that_is_accepted(run
     assert refused.code == 1, str(refused)
     assert "rayservice/tiny would be unavailable during this change; nothing was applied" in refused.err
     assert "no capacity for an extra replica: " in refused.err
-    assert "--upgrade surge to wait for capacity" in refused.err
-    assert "--accept-outage to proceed anyway" in refused.err
+    assert "--upgrade surge    # waits for capacity" in refused.err
+    assert "--accept-outage    # proceeds anyway" in refused.err
     assert config(api) == before
     assert api.names("ControllerRevision") == ["tiny-1"]
 

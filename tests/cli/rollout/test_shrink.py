@@ -179,7 +179,7 @@ def test_the_only_replica_goes_first_if_the_outage_is_accepted(run: Run, api: Fa
     assert "each model has one replica" in refused.err
     assert "--upgrade new-cluster    # waits for capacity" in refused.err
     assert "if the outage is accepted, the running one is deleted first" in refused.err
-    assert "--accept-outage to proceed anyway" in refused.err
+    assert "--accept-outage    # proceeds anyway" in refused.err
     assert applied(api, seen) == []
     made = run(*TINY, *OTHER, "--accept-outage")
     assert made.code == 0, str(made)
@@ -314,7 +314,7 @@ def test_a_restart_of_the_only_replica_without_a_place_is_an_outage(run: Run, ap
     seen = len(api.requests)
     refused = run("restart", "tiny", "-n", "llm")
     assert (refused.code, "does not fit next to the running one" in refused.err) == (1, True), str(refused)
-    assert "--accept-outage to proceed anyway" in refused.err
+    assert "--accept-outage    # proceeds anyway" in refused.err
     assert restarted(api, seen) == []
     made = run("restart", "tiny", "-n", "llm", "--accept-outage", "--timeout", "20s")
     assert (made.code, f"raycluster/{CLUSTER} deleted" in made.err) == (0, True), str(made)

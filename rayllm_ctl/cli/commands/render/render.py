@@ -68,7 +68,7 @@ def command(
     from rayllm_ctl.workflows.render.types import RenderOptions
 
     if output_dir is not None and output is not None:
-        raise UsageError("--output-dir writes YAML files: -o cannot be combined with it")
+        raise UsageError("--output-dir writes YAML files: -o cannot be combined with it", hint="remove -o")
     # Equal input gives equal bytes, on every machine.
     facts = dataclasses.replace(facts, named_only=True)
     options = RenderOptions(facts=facts, accept_risk=accept_risk, template_dir=template_dir, kuberay=kuberay or DEFAULT)

@@ -117,8 +117,8 @@ def command(
             found = diff(service, options, lambda: connect(kube))
         except FieldConflictError as error:
             others = (
-                "--field-manager NAME    compare with what their owner would apply, if it is to apply this change",
-                "--force-conflicts       compare as if these fields were taken over",
+                "--field-manager NAME    # compares with what their owner would apply, if it is to apply this change",
+                "--force-conflicts    # compares as if these fields were taken over",
             )
             raise FieldConflictError(error.message, hint=(*others, *error.hints)) from error
     _print(ctx, found, output)

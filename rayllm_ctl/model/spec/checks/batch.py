@@ -157,7 +157,7 @@ def _storage(batch: BatchJob) -> Iterator[Problem]:
         yield Problem(
             (*at, "credentialsSecret"),
             "expected the name of a Secret, not a key",
-            "kubectl create secret generic s3 --from-env-file=FILE, with AWS_ACCESS_KEY_ID=... in FILE",
+            "kubectl create secret generic s3 --from-env-file=FILE    # with AWS_ACCESS_KEY_ID=... in FILE",
         )
     if storage.anonymous and storage.credentials_secret is not None:
         yield Problem((*at, "anonymous"), "cannot be combined with spec.storage.credentialsSecret")

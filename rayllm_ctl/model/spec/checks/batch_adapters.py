@@ -31,7 +31,7 @@ def adapter_problems(batch: BatchJob) -> Iterator[Problem]:
         yield Problem(
             at,
             f"requires spec.model.adapter for rows of {form}: the subfolder with the adapter that answers them",
-            "--adapter NAME; only the lines of OpenAI batch files (--input-format openai) name their adapter",
+            "--adapter NAME    # only the lines of OpenAI batch files (--input-format openai) name their adapter",
         )
     if folder is not None and form == "openai" and batch.accelerator.kind == "cpu":
         yield Problem(

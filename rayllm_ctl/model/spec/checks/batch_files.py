@@ -239,7 +239,7 @@ def _prompt(batch: BatchJob) -> Iterator[Problem]:
     if len(given) > 1:
         yield Problem(at, f"must have one of {', '.join(sources)}, not {' and '.join(given)}")
     if not given and form not in ("text", None):
-        hint = "--prompt 'Summarize: {{ text }}', where text is a column"
+        hint = "--prompt 'Summarize: {{ text }}'    # text is a column"
         if form == "jsonl":
             hint += "; --input-format openai, if the lines are requests of OpenAI's batch API"
         yield Problem(at, f"requires template, column or messages for rows of {form}", hint)

@@ -131,7 +131,9 @@ def _surge(
     room = place(service.cluster, first, pods)
     if not room.ok and not asked:
         why = f"; no capacity for an extra replica: {room.detail}"
-        _refuse(diff, service, options, why, "--upgrade surge to wait for capacity, if nodes are added or become free")
+        _refuse(
+            diff, service, options, why, "--upgrade surge    # waits for capacity, if nodes are added or become free"
+        )
         return Upgrade()
     replicas = ", ".join(f"{model}: {SURGE}" for model in pods)
     yield Noted(f"surge: {replicas} replicas while they are replaced one at a time; {room.detail}")
