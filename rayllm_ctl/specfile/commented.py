@@ -14,6 +14,14 @@ from rayllm_ctl.specfile.write import to_document
 
 _WIDTH = 100
 
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "spec.gateway": {"keys": {}, "limits": {"perAddress": {"requests": "60/minute", "tokens": "100000/hour"}}}
+}
+"""Fields of a section that are written as comments where they are not given."""
+
+_EMPTY: dict[str, dict[str, Any]] = {"spec.gateway": {"validation": {}}}
+"""What is written for an empty section with examples: below `{}` they could not be uncommented."""
+
 
 def commented(service: LLMService, given: LLMService, header: str) -> str:
     """The spec file of `service` as YAML with comments. Fields whose value differs from `given` are marked as planned.
@@ -33,6 +41,7 @@ def commented(service: LLMService, given: LLMService, header: str) -> str:
 def _fields(values: Mapping[str, Any], given: Any, section: FieldExplanation, indent: str) -> Iterator[str]:
     for field in section.fields:
         if field.name not in values:
+            yield from _example(field, _EXAMPLES.get(section.path, {}), indent)
             continue
         value = values[field.name]
         old = given.get(field.name) if isinstance(given, Mapping) else None
@@ -40,6 +49,7 @@ def _fields(values: Mapping[str, Any], given: Any, section: FieldExplanation, in
             if section.path == "spec" and field.name != next(iter(values)):
                 yield ""
             yield from _comment(field.description, indent)
+            value = value or _EMPTY.get(field.path, {})
             # A section without a value is not given; an empty one is.
             yield f"{indent}{field.name}:{'' if value else ' {}'}"
             yield from _fields(value, old, field, f"{indent}  ")
@@ -47,6 +57,13 @@ def _fields(values: Mapping[str, Any], given: Any, section: FieldExplanation, in
         planned = " Planned." if value != old else ""
         yield from _comment(f"{field.description}{planned}", indent)
         yield textwrap.indent(dump({field.name: value}, sort=False), indent).rstrip("\n")
+
+
+def _example(field: FieldExplanation, examples: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """A field that is not given, as comments: without `# ` they are part of the file."""
+    if field.name in examples:
+        yield from _comment(field.description, indent)
+        yield textwrap.indent(dump({field.name: examples[field.name]}, sort=False), f"{indent}# ").rstrip("\n")
 
 
 def _comment(text: str, indent: str) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.cli import app
+from rayllm_ctl.specfile import load_file
 from tests.conftest import Golden
 from tests.render.test_specs import SPECS
 
@@ -30,6 +31,37 @@ def test_what_it_writes_is_rendered_the_same(spec: Path, tmp_path: Path, capsys:
     assert printed(capsys, "init", "--offline", "-f", str(file)).replace(" Planned.", "") == file.read_text(
         encoding="utf-8"
     ).replace(" Planned.", "")
+
+
+GATEWAY = ("init", "--offline", "--model", "Qwen/Qwen3-8B", "--gpu", "L4", "--gateway")
+
+
+def test_keys_and_limits_of_a_gateway_can_be_uncommented(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, *GATEWAY)
+    each = [
+        ("    # keys: {}\n",),
+        ("    # limits:\n    #   perAddress:\n    #     requests: '60/minute'\n    #     tokens: '100000/hour'\n",),
+    ]
+    for blocks in (*each, (*each[0], *each[1])):
+        changed = text
+        for block in blocks:
+            assert block in text
+            changed = changed.replace(block, block.replace("# ", ""))
+        file = tmp_path / "spec.yaml"
+        file.write_text(changed, encoding="utf-8")
+        gateway = load_file(file).gateway
+        assert gateway is not None
+        assert (gateway.keys is not None, gateway.limits is not None) == (each[0][0] in blocks, each[1][0] in blocks)
+        printed(capsys, "render", "--offline", "-f", str(file))
+
+
+def test_what_is_given_of_a_gateway_is_no_comment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(printed(capsys, *GATEWAY).replace("# keys: {}", "keys: {}"), encoding="utf-8")
+    text = printed(capsys, "init", "--offline", "-f", str(file))
+    assert "    keys: {}\n" in text
+    assert "# keys" not in text
+    assert "    # limits:\n" in text
 
 
 def test_what_does_not_fit_is_not_written(capsys: pytest.CaptureFixture[str]) -> None:
