@@ -20,7 +20,7 @@ MOST_USED: dict[str, tuple[str, ...]] = {
     ),
     "init": (
         "--file", "--name", *_SIZE, "--image", "--hf-token-secret", "--gateway", "--from-serve-config", "--offline",
-        "--namespace",
+        "--output", "--namespace",
     ),
     "diff": (
         "--file", "--name", *_SIZE, "--local", "--fail-on", "--field-manager", "--output", "--namespace",

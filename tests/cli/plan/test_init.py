@@ -33,7 +33,33 @@ def test_what_it_writes_is_rendered_the_same(spec: Path, tmp_path: Path, capsys:
     ).replace(" Planned.", "")
 
 
-GATEWAY = ("init", "--offline", "--model", "Qwen/Qwen3-8B", "--gpu", "L4", "--gateway")
+SMALL = ("init", "--offline", "Qwen/Qwen3-8B", "--gpu", "L4")
+
+
+def test_a_new_file_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "qwen.yaml"
+    text = printed(capsys, *SMALL)
+    assert app.run([*SMALL, "-o", str(file)]) == 0
+    assert capsys.readouterr() == ("", f"{file} written\n")
+    assert file.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("mine.yaml", "exists and is not overwritten"), ("none/new.yaml", "cannot be written: No such file")],
+)
+def test_a_file_that_exists_is_kept(
+    name: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.yaml").write_text("mine", encoding="utf-8")
+    assert app.run([*SMALL, "-o", str(tmp_path / name)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"{tmp_path / name} {message}" in err
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {"mine.yaml": "mine"}
+
+
+GATEWAY = (*SMALL, "--gateway")
 
 
 def test_keys_and_limits_of_a_gateway_can_be_uncommented(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
