@@ -260,6 +260,6 @@ def _usage_problem(error: click.ClickException) -> tuple[str, tuple[str, ...]]:
         name = name_as_typed(param, context)
         if isinstance(error, click.MissingParameter):
             return f"{name} is required{choices(param)}", ()
-        return f"invalid value for {name}: {in_our_words(error.message)}", ()
+        return f"invalid value for {name}: {in_our_words(error.message)}", getattr(error, "hints", ())
     text = in_our_words(error.format_message())
     return text[:1].lower() + text[1:], ()

@@ -43,6 +43,28 @@ class Quantity(click.ParamType[str]):
         return str(value)
 
 
+class PathAsFormatError(click.BadParameter):
+    """A path was given to --output of a command that has another flag for it. `hints`: that flag, with the path."""
+
+    def __init__(self, error: click.BadParameter, hint: str) -> None:
+        super().__init__(error.message, error.ctx, error.param)
+        self.hints = (hint,)
+
+
+class OutputFormat(click.Choice[str]):
+    """A format of the output."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            names = [name for one in ctx.command.params for name in one.opts] if ctx else []
+            flag = next((name for name in names if name in ("--output-path", "--output-dir")), None)
+            if flag is None or "/" not in str(value):
+                raise
+            raise PathAsFormatError(error, f"{flag} {_shell_word(str(value))}") from None
+
+
 _HUBS = ("huggingface.co/", "www.huggingface.co/", "hf.co/")
 _NO_MODELS = ("collections", "datasets", "docs", "papers", "spaces")
 

@@ -10,6 +10,9 @@ from rayllm_ctl.cli.parsing.arguments import options_by_name, takes_value
 
 _MOST_NAMED = 3
 
+_SHORTENED = {"min": "min-replicas", "max": "max-replicas"}
+"""Flags of kubectl autoscale. Others of ours have the same word."""
+
 
 def unknown_flags(
     command: click.Command, ctx: click.Context, option: str, words: Sequence[str]
@@ -68,5 +71,7 @@ def near_flags(flag: str, known: Iterable[str]) -> list[str]:
     errors = {name: typing_errors(word, name) for name in names}
     close = [name for name in names if errors[name] == min(errors.values()) <= allowed]
     parts = set(word.split("-"))
+    if (meant := _SHORTENED.get(word)) in names:
+        close = [str(meant)]
     near = close or [name for name in names if parts <= set(name.split("-"))]
     return [f"--{name}" for name in near] if len(near) <= _MOST_NAMED else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import click
@@ -168,6 +169,7 @@ def test_messages_about_values(arguments: tuple[str, ...], message: str, capsys:
     [
         ("--nmespace", ["--namespace"]),
         ("--min", ["--min-replicas"]),
+        ("--max", ["--max-replicas"]),
         ("--max_model_len", ["--max-model-len"]),
         ("--model-len", ["--max-model-len"]),
         ("--gpus", ["--gpu"]),
@@ -214,8 +216,6 @@ def test_near_flags(flag: str, near: list[str]) -> None:
     ],
 )
 def test_flags_of_vllm(typed: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    import shlex
-
     words = shlex.split(typed)
     err = error_of(capsys, "deploy", "Qwen/Qwen3-8B", *words)
     assert err == f"✗ unknown flag: {words[0].split('=')[0]}\n\nhint: {hint}\n      rayllm-ctl deploy --help\n"
@@ -233,6 +233,41 @@ def test_all_flags_of_a_command_of_vllm_at_once(capsys: pytest.CaptureFixture[st
         "      --quantisation: did you mean --quantization?\n"
         "      rayllm-ctl deploy --help\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("deploy Qwen/Qwen3-8B --max 4 --min 1", "--max: did you mean --max-replicas?"),
+        ("deploy Qwen/Qwen3-8B --max 4 --min 1", "--min: did you mean --min-replicas?"),
+        ("scale qwen --max=4", "hint: did you mean --max-replicas?"),
+        ("scale qwen --min 1", "hint: did you mean --min-replicas?"),
+    ],
+)
+def test_bounds_as_kubectl_autoscale_names_them(typed: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hint in error_of(capsys, *typed.split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("batch submit X --input s3://a/in --output s3://a/out", "--output-path s3://a/out"),
+        ("batch submit X --input s3://a/in -o 's3://a/my out'", "--output-path 's3://a/my out'"),
+        ("render X -o folder/", "--output-dir folder/"),
+        ("bench sweep X --output=results/one", "--output-dir results/one"),
+    ],
+)
+def test_a_path_as_format(typed: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = shlex.split(typed)
+    command = " ".join(words[: words.index("X")])
+    message, _, hints = error_of(capsys, *words).partition("\n\nhint: ")
+    assert message.startswith("✗ invalid value for --output: ")
+    assert hints == f"{hint}\n      rayllm-ctl {command} --help\n"
+
+
+def test_a_misspelt_format_is_no_path(capsys: pytest.CaptureFixture[str]) -> None:
+    err = error_of(capsys, "render", "X", "-o", "jsn")
+    assert err.endswith("\n\nhint: rayllm-ctl render --help\n")
 
 
 def test_flags_after_a_command_are_not_those_of_its_group(capsys: pytest.CaptureFixture[str]) -> None:
