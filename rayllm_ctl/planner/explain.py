@@ -8,7 +8,8 @@ from rayllm_ctl.model.kube.quantities import gib
 from rayllm_ctl.model.plan.plan import CandidateSummary, Reason
 from rayllm_ctl.planner.memory import Formula
 from rayllm_ctl.planner.request import Candidate, Request
-from rayllm_ctl.planner.suggest import effect
+from rayllm_ctl.planner.speed.cost import per_million_output_tokens
+from rayllm_ctl.planner.suggest import effect, layout_flags
 
 _CLOSEST = 2
 
@@ -19,6 +20,7 @@ def why(request: Request, ranked: Sequence[Candidate]) -> tuple[Reason, ...]:
     reasons = []
     if rest:
         reasons.append(Reason("chosen", _chosen(request, ranked)))
+        reasons += _cheaper_tokens(request, chosen, rest)
     for candidate in _cheaper(chosen, rest)[:_CLOSEST]:
         reasons.append(Reason("smaller-does-not", f"{candidate.shape} is insufficient: {_line(candidate)}"))
     return tuple(reasons)
@@ -35,6 +37,34 @@ def _chosen(request: Request, ranked: Sequence[Candidate]) -> str:
         return f"{chosen.shape} has the fewest GPUs of {counts}; no price of those that fit is known"
     known = "known " if any(c.price is None for c in fitting) else ""
     return f"{chosen.shape} has the best {known}cost of {counts}"
+
+
+def _cheaper_tokens(request: Request, chosen: Candidate, rest: Sequence[Candidate]) -> list[Reason]:
+    """That another one that could serve in its place answers for less per token, where USD per hour decided."""
+    mine = _token_price(chosen)
+    if (request.service.load.objective or "cost") != "cost" or mine is None or chosen.settings is None:
+        return []
+    context, vendor = chosen.settings.max_model_len, chosen.shape.gpu.vendor
+    others = [
+        (price, number, other)
+        for number, other in enumerate(rest)
+        if other.verdict == "fits" and other.shape.gpu.vendor == vendor
+        if other.settings is not None and other.settings.max_model_len >= context
+        if (price := _token_price(other)) is not None and price < mine
+    ]
+    if not others:
+        return []
+    price, _, other = min(others)
+    text = f"USD/h decides; {layout_flags(other)} costs {price:,.2f} instead of {mine:,.2f} USD per million tokens"
+    return [Reason("cheaper-tokens", text)]
+
+
+def _token_price(candidate: Candidate) -> float | None:
+    """USD per million output tokens in cents, as the plan of a candidate shows it; None if it is not known."""
+    if candidate.price is None or candidate.throughput is None:
+        return None
+    found = per_million_output_tokens(candidate.price, candidate.throughput.at_load.output_tokens_per_second)
+    return None if found is None else round(found.typical, 2)
 
 
 def summaries(ranked: Sequence[Candidate]) -> tuple[CandidateSummary, ...]:

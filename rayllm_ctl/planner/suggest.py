@@ -56,7 +56,7 @@ def alternatives(request: Request, ranked: Sequence[Candidate]) -> tuple[Suggest
     for candidate in ranked[1:]:
         gpu = candidate.shape.gpu.name
         if candidate.verdict == "fits" and gpu != chosen.shape.gpu.name and gpu not in found:
-            found[gpu] = Suggestion(_layout_flags(candidate), effect(candidate))
+            found[gpu] = Suggestion(layout_flags(candidate), effect(candidate))
         if len(found) == 2:
             break
     return tuple(found.values())
@@ -149,7 +149,8 @@ def _flags(problems: Sequence[Refusal], best: Candidate) -> str:
     return " ".join(problem.flags.replace(CONTEXT, context) for problem in problems)
 
 
-def _layout_flags(candidate: Candidate) -> str:
+def layout_flags(candidate: Candidate) -> str:
+    """The flags that choose the GPUs of a candidate."""
     shape = candidate.shape
     return f"--gpu {shape.gpu.name} --tp {shape.tensor}" + (f" --pp {shape.pipeline}" if shape.pipeline > 1 else "")
 
@@ -161,4 +162,4 @@ def _other_gpu(request: Request, candidate: Candidate, before: Candidate | None)
         return None
     free = replace(request.service, parallelism=replace(request.service.parallelism, tensor=None, pipeline=None))
     best = cheapest(search_plan(replace(request, service=free, gpus=others)))
-    return None if best is None else Suggestion(_layout_flags(best), effect(best, before))
+    return None if best is None else Suggestion(layout_flags(best), effect(best, before))

@@ -12,7 +12,7 @@ from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import ModelFacts, Quantization, Scheme, StateCache
 from rayllm_ctl.model.plan.hardware import GPU, NodeShape
-from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.plan.plan import Cost, Plan
 from rayllm_ctl.model.spec.service import (
     Engine,
     LLMService,
@@ -82,7 +82,7 @@ def test_without_a_gpu_the_cheapest_that_fits_is_taken_and_the_cheaper_one_expla
     assert found.parallelism is not None
     assert (found.gpu.name, found.parallelism.tensor) == ("L4", 2)
     assert codes(found)[0] == "chosen"
-    assert "1 × L4 (TP 1) is insufficient" in found.reasons[1].message
+    assert "1 × L4 (TP 1) is insufficient" in found.reasons[-1].message
 
 
 def test_a_model_of_one_stage_is_not_cut_into_two() -> None:
@@ -129,6 +129,30 @@ def test_gpus_without_a_price_are_not_the_best_cost() -> None:
     mixed = plan(dense(), free, L4)
     assert "2 × L4 (TP 2) has the best known cost of" in mixed.reasons[0].message
     assert "has the best cost of" in plan(dense(), L4).reasons[0].message
+
+
+def test_what_costs_less_per_token_is_named_where_the_hour_decides() -> None:
+    found = plan(dense(), L4, H100)
+    cheaper = next(reason.message for reason in found.reasons if reason.code == "cheaper-tokens")
+    named = plan(dense(), H100, tp=2)
+    for one in (found, named):
+        assert isinstance(one.cost, Cost)
+        assert one.cost.per_million_output_tokens is not None
+        assert f"{one.cost.per_million_output_tokens.typical:.2f}" in cheaper
+    assert cheaper.startswith("USD/h decides; --gpu H100-80GB --tp 2 costs ")
+
+
+def test_nothing_is_named_that_costs_more_per_token_or_has_no_price() -> None:
+    def codes(*gpus: GPU, **how: Any) -> set[str]:
+        return {reason.code for reason in plan(dense(), *gpus, **how).reasons}
+
+    dear, free = replace(H100, price_per_hour={"any": 1000.0}), replace(H100, price_per_hour={})
+    for other in (dear, free):
+        assert plan(dense(), L4, other).reasons[1].message.startswith("USD/h decides; --gpu L4 --tp 4 ")
+    assert "cheaper-tokens" not in codes(L4, tp=4)
+    assert "cheaper-tokens" not in codes(L4, dear, tp=4)
+    assert "cheaper-tokens" in codes(L4, H100, tp=4)
+    assert "cheaper-tokens" not in codes(L4, H100, tp=4, load=Load(objective="latency"))
 
 
 def test_stages_that_the_user_asked_for_are_no_reason_for_a_shorter_context() -> None:

@@ -38,11 +38,11 @@ def cost(
         per_hour=_scaled(price, gpus_per_replica * replicas),
         per_hour_at_max_replicas=_scaled(price, gpus_per_replica * max_replicas),
         smallest_machine=min(rented) if rented and min(rented) > gpus_per_replica else None,
-        per_million_output_tokens=_per_million(price.typical * gpus_per_replica, tokens_per_second),
+        per_million_output_tokens=per_million_output_tokens(price.typical * gpus_per_replica, tokens_per_second),
     )
 
 
-def _per_million(per_hour: float, tokens_per_second: Band | None) -> Band | None:
+def per_million_output_tokens(per_hour: float, tokens_per_second: Band | None) -> Band | None:
     """USD per million output tokens of a replica that costs `per_hour`."""
     if tokens_per_second is None or tokens_per_second.low <= 0:
         return None
