@@ -172,6 +172,7 @@ def _engine(plan: Plan) -> str:
     engine = plan.engine
     assert engine is not None
     parts = [f"vLLM {engine.vllm_version}", engine.dtype]
+    parts += [f"weights {engine.weights}"] if engine.weights else []
     parts += [engine.quantization] if engine.quantization else []
     parts += [f"KV {engine.kv_cache_dtype}"] if engine.kv_cache_dtype else []
     parts += [f"{engine.max_num_seqs} sequences", f"{engine.max_num_batched_tokens:,} tokens a step"]

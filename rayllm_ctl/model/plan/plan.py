@@ -82,7 +82,10 @@ class ParallelismPlan:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """The engine's settings. None that depends on the GPU seen by the driver is left to vLLM's defaults."""
+    """The engine's settings. None that depends on the GPU seen by the driver is left to vLLM's defaults.
+
+    weights: how a quantized checkpoint stores them; the manifests do not say it, vLLM reads it from config.json.
+    """
 
     vllm_version: str
     max_model_len: int
@@ -93,6 +96,7 @@ class EngineSettings:
     quantization: str | None = None
     kv_cache_dtype: str | None = None
     args: Mapping[str, Any] = field(default_factory=dict)
+    weights: str | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def has_bfloat16(gpu: GPU) -> bool:
 
 
 def engine_settings(request: Request, settings: ResolvedSettings) -> EngineSettings:
-    """What the manifests tell the engine."""
+    """What the manifests tell the engine, and how it finds the weights."""
     explicit_kv = settings.kv_cache_dtype if settings.kv_cache_dtype != "auto" else None
     return EngineSettings(
         vllm_version=request.engine.version,
@@ -82,6 +82,7 @@ def engine_settings(request: Request, settings: ResolvedSettings) -> EngineSetti
         quantization=request.service.engine.quantization or settings.quantization,
         kv_cache_dtype=explicit_kv,
         args=settings.args,
+        weights=request.facts.quantization.description if request.facts.quantization else None,
     )
 
 

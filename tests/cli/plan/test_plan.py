@@ -75,6 +75,21 @@ def test_json_is_one_document_with_the_published_fields(capsys: pytest.CaptureFi
     golden.check("plan-fits.json", out)
 
 
+@pytest.mark.parametrize(
+    ("model", "weights"),
+    [
+        ("deepseek-ai/DeepSeek-R1", "fp8 in blocks of 128x128"),
+        ("Qwen/Qwen3-32B-AWQ", "AWQ 4 bit, groups of 128"),
+        ("Qwen/Qwen3-8B", None),
+    ],
+)
+def test_how_a_checkpoint_stores_weights(model: str, weights: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    place = (model, "--gpu", "H200-141GB", "--tp", "8")
+    line = next(line for line in run(capsys, *place)[1].splitlines() if line.startswith("  engine"))
+    assert "".join(part for part in line.split(" · ") if "weights" in part) == (f"weights {weights}" if weights else "")
+    assert json.loads(run(capsys, *place, "-o", "json")[1])["engine"].get("weights") == weights
+
+
 def test_yaml_says_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     import yaml
 
