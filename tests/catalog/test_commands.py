@@ -26,6 +26,12 @@ def run(name: str, *arguments: str) -> Result:
     return result
 
 
+def test_the_table_of_gpus_fits_80_columns() -> None:
+    lines = run("gpus").stdout.splitlines()
+    assert len(lines) > 40
+    assert max(map(len, lines)) <= 80
+
+
 @pytest.mark.parametrize("name", ["models", "gpus"])
 def test_a_table_is_at_most_100_columns_wide(name: str) -> None:
     lines = run(name).stdout.splitlines()

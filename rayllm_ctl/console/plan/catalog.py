@@ -42,13 +42,14 @@ def model_lines(model: ModelDetails) -> Iterator[str]:
 
 
 def gpu_table(gpus: Sequence[GPU], *, wide: bool = False) -> Iterator[str]:
-    """One line per GPU: memory as torch reports it, dense TFLOPS, the most GPUs of one machine, USD per hour."""
-    head = ["NAME", "MEMORY", "BANDWIDTH", "BF16", "FP8", "CC", "LINK", "NODE", "USD/H"]
+    """One line per GPU, in 80 columns: memory as torch reports it and its bandwidth, dense TFLOPS, the most GPUs of one
+    machine, USD per hour."""
+    head = ["NAME", "MEMORY", "TB/S", "BF16", "FP8", "CC", "LINK", "NODE", "USD/H"]
     rows = [
         [
             gpu.name,
             f"{gib(gpu.memory_bytes)} GiB",
-            f"{gpu.bandwidth / 1e12:.2f} TB/s",
+            f"{gpu.bandwidth / 1e12:.2f}",
             _tflops(gpu, "bf16", "fp16"),
             _tflops(gpu, "fp8"),
             _capability(gpu),

@@ -22,7 +22,8 @@ def command(name: str, prices: Path | None, output: str | None) -> None:
       rayllm-ctl gpus hopper      # those with "hopper" in name or architecture
       rayllm-ctl gpus h100        # one, by its name or an alias
 
-    MEMORY is what torch reports, BF16 and FP8 are dense TFLOPS, NODE is the most GPUs of one machine.
+    MEMORY is what torch reports, TB/S its bandwidth, BF16 and FP8 are dense TFLOPS, NODE is the most GPUs of one
+    machine.
     """
     from rayllm_ctl.cli.documents import MACHINE_FORMATS, print_document, print_list
     from rayllm_ctl.console.plan.catalog import gpu_lines, gpu_table
