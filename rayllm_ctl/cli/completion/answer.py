@@ -22,6 +22,7 @@ from click.shell_completion import (
 
 from rayllm_ctl.cli.completion import COMPLETION_VARIABLE
 from rayllm_ctl.cli.completion.values import known_values
+from rayllm_ctl.cli.parsing.command import CommandGroup
 
 _PROGRAM = "rayllm-ctl"
 
@@ -78,6 +79,9 @@ class _Values(ShellComplete):
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
         args = [word for word in args if word != "="]  # bash splits there
         ctx = _resolve_context(self.cli, self.ctx_args, self.prog_name, args)
+        if isinstance(ctx.command, CommandGroup) and ctx.command.usual and incomplete.startswith("-"):
+            args.append(ctx.command.usual)
+            ctx = _resolve_context(self.cli, self.ctx_args, self.prog_name, args)
         param, typed = _resolve_incomplete(ctx, args, incomplete)
         known = known_values(param, ctx, typed) if isinstance(param, click.Parameter) else None
         items = param.shell_complete(ctx, typed) if known is None else [CompletionItem(value) for value in known]

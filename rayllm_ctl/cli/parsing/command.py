@@ -85,7 +85,12 @@ class Command(_Base):
 
 
 class CommandGroup(_Base, click.Group):
-    """A command with commands below it. Without one of them it prints its help, as kubectl does."""
+    """A command with commands below it. Without one of them it prints its help, as kubectl does.
+
+    usual: the command that flags and arguments belong to where none is named, if any.
+    """
+
+    usual: str | None = None
 
     def below(self, ctx: click.Context, arguments: Sequence[str]) -> list[str]:
         """`arguments` as they are parsed: flags of the cluster before a command, as kubectl takes them, follow it."""

@@ -84,6 +84,14 @@ def test_values_of_flags_and_arguments(words: str, values: list[str], complete: 
     assert found == values
 
 
+def test_bench_has_the_flags_of_bench_run(complete: Complete) -> None:
+    assert complete("bench", "--ur") == ["--url"]
+    assert complete("bench", "--") == complete("bench", "run", "--")
+    assert complete("bench", "--color", "never", "--find") == ["--find-max"]
+    assert complete("bench", "swe") == ["sweep"]
+    assert complete("keys", "--he") == ["--help", "--help-all"]
+
+
 def test_names_are_those_of_the_cluster(cluster: FakeAPI, complete: Complete) -> None:
     assert complete("status", "c") == ["chat", "code"]
     assert complete("scale", "ba") == ["bare"]

@@ -35,6 +35,8 @@ def _load(name: str) -> click.Command:
 class _BenchGroup(Subcommands):
     """`run` if no command follows the global flags."""
 
+    usual = "run"
+
     def below(self, ctx: click.Context, arguments: Sequence[str]) -> list[str]:
         words = super().below(ctx, arguments)
         options = options_by_name(self, ctx)
@@ -46,7 +48,7 @@ class _BenchGroup(Subcommands):
             place += 2 if takes_value(options[name]) and not equals else 1
         if place < len(words) and words[place] not in (*self.table, *ctx.help_option_names):
             ctx.meta[_NAME] = words[place]
-            words.insert(place, "run")
+            words.insert(place, self.usual)
         return words
 
     def invoke(self, ctx: click.Context) -> Any:
