@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
-from rayllm_ctl.cli.service import invalid, replaced
+from rayllm_ctl.cli.service import invalid, note_kept_name, replaced
 from rayllm_ctl.cli.settings.below import below_spec, namespace_below
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.files import standard_input
@@ -77,6 +77,7 @@ def _described(file: Path | None, overrides: Mapping[str, Any]) -> BatchJob:
         found = load_any_file(file)
         if not isinstance(found, BatchJob):
             raise UsageError(f"{file}: describes an LLMService, not a BatchJob", hint=f"rayllm-ctl deploy -f {file}")
+        note_kept_name("batch job", found.name, found.model.id, overrides)
         return found
     required = {"model.id": "MODEL", "output.path": "--output-path"}
     missing = [flag for field, flag in required.items() if field not in overrides]

@@ -39,6 +39,7 @@ def resolve_service(
 
         service = load_file(file)
         if "model.id" in overrides:
+            note_kept_name("service", service.name, service.model.id, overrides)
             service = dataclasses.replace(service, model=dataclasses.replace(service.model, id=overrides["model.id"]))
     elif "model.id" not in overrides:
         raise UsageError("a model is required", hint=(f"{_command()} Qwen/Qwen3-32B", f"{_command()} -f qwen.yaml"))
@@ -59,6 +60,14 @@ def resolve_service(
     if problems:
         raise invalid(problems, file, overrides, flags, namespace)
     return service
+
+
+def note_kept_name(what: str, name: str, model: str, overrides: Mapping[str, Any]) -> None:
+    """Say that a service (`what`) of a file keeps its name with another model than `model`, where the name matters."""
+    other, ctx = overrides.get("model.id", model), click.get_current_context(silent=True)
+    has_name = ctx is not None and any("--name" in param.opts for param in ctx.command.params)
+    if has_name and model and other != model and "name" not in overrides:
+        click.echo(f"note: the {what} keeps its name, {name}, with {other} in place of {model}", err=True)
 
 
 def _command() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,44 @@ def test_models_takes_the_address_of_a_page(capsys: pytest.CaptureFixture[str]) 
 def test_an_unknown_model_has_one_exit_code(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run([command, "foo/bar", *(() if command == "models" else ("--offline",))]) == 1
     assert "\nhint: rayllm-ctl models" in capsys.readouterr().err
+
+
+SERVICE = """\
+apiVersion: rayllm.io/v1alpha1
+kind: LLMService
+metadata: {name: chat}
+spec: {model: {id: Qwen/Qwen3-8B}, accelerator: {gpu: L4}}
+"""
+JOB = """\
+apiVersion: rayllm.io/v1alpha1
+kind: BatchJob
+metadata: {name: sums}
+spec:
+  model: {id: Qwen/Qwen3-8B}
+  accelerator: {gpu: L4}
+  input: {paths: [s3://bucket/in.jsonl]}
+  output: {path: s3://bucket/out}
+  prompt: {template: "{{ text }}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "note"),
+    [
+        (SERVICE, ("Qwen/Qwen3-4B",), "keeps its name, chat, with Qwen/Qwen3-4B in place of Qwen/Qwen3-8B\n"),
+        (SERVICE, ("--model", "Qwen/Qwen3-4B"), "note: the service keeps its name, chat, with "),
+        (JOB, ("Qwen/Qwen3-4B",), "note: the batch job keeps its name, sums, with "),
+        (SERVICE, ("Qwen/Qwen3-8B",), ""),
+        (SERVICE, ("Qwen/Qwen3-4B", "--name", "small"), ""),
+        (SERVICE, (), ""),
+    ],
+)
+def test_another_model_than_that_of_the_file_keeps_the_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, flags: tuple[str, ...], note: str
+) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(text)
+    assert app.run(["render", "-f", str(file), "--offline", *flags]) == 0
+    err = capsys.readouterr().err
+    assert note in err
+    assert ("keeps its name" in err) is bool(note)
