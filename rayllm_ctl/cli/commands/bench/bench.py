@@ -24,7 +24,7 @@ COMMANDS = {
 """Each is a module of this folder."""
 
 _NAME = "rayllm.bench.name"
-"""In the meta of a context: the word that stands for a service, since it is no command."""
+"""In the meta of a context: the word that is taken for the name of a service."""
 
 
 def _load(name: str) -> click.Command:
@@ -52,7 +52,7 @@ class _BenchGroup(Subcommands):
         return words
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Where NAME is no service that answers, the command that it resembles is named."""
+        """Run the command. An error names the command that NAME resembles, if there is one."""
         try:
             return super().invoke(ctx)
         except (click.UsageError, UserError) as error:
