@@ -265,7 +265,7 @@ def test_transformers_defaults_fill_what_a_nested_config_leaves_out() -> None:
         ({**LLAMA, "num_hidden_layers": "many"}, "num_hidden_layers is 'many'"),
         ({**LLAMA, "num_hidden_layers": -3}, "num_hidden_layers is -3"),
         ({**LLAMA, "vocab_size": 10**30}, "vocab_size"),
-        ({**LLAMA, "architectures": ["NoSuchModelForCausalLM"]}, "unknown architecture 'NoSuchModelForCausalLM'"),
+        ({**LLAMA, "architectures": ["NoSuchModelForCausalLM"]}, 'unknown architecture "NoSuchModelForCausalLM"'),
         ({**LLAMA, "quantization_config": {"quant_method": "magic"}}, "unsupported quantization"),
         ({**LLAMA, "rope_scaling": "yarn"}, "rope_scaling is 'yarn'"),
     ],

@@ -16,6 +16,7 @@ from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
 from rayllm_ctl.catalog.modelconfig.quantizer import FP8_BLOCK, FP8_TENSOR, MXFP4, NVFP4, Quantizer, QuantizerRule
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.plan.facts import Scheme
+from rayllm_ctl.model.text.problems import quoted
 
 
 def read_quantization(config: Fields, side: Mapping[str, Any] | None) -> Quantizer | None:
@@ -35,7 +36,7 @@ def read_quantization(config: Fields, side: Mapping[str, Any] | None) -> Quantiz
     reader = _READERS.get(method)
     if reader is None:
         raise UserError(
-            f"unsupported quantization: config.json names quant_method {method[:40]!r}, which vLLM does not have",
+            f"unsupported quantization: config.json names quant_method {quoted(method[:40])}, which vLLM does not have",
             hint=f"Methods that can be planned: {', '.join(sorted(_READERS))}, modelopt.",
         )
     return reader(fields)
@@ -178,7 +179,7 @@ def _algorithm(name: str) -> Scheme:
     scheme = _ALGORITHMS.get(name.upper())
     if scheme is None:
         raise UserError(
-            f"unsupported quantization: modelopt's quant_algo {name[:40]!r} is not one that vLLM has",
+            f"unsupported quantization: modelopt's quant_algo {quoted(name[:40])} is not one that vLLM has",
             hint=f"Algorithms that can be planned: {', '.join(_ALGORITHMS)}.",
         )
     return scheme

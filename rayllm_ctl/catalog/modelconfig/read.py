@@ -18,6 +18,7 @@ from rayllm_ctl.catalog.modelconfig.rope import max_model_len
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.plan.facts import AttentionCache, LatentCache, Layer, ModelFacts, StateCache
+from rayllm_ctl.model.text.problems import quoted
 
 _SIDE = "hf_quant_config"
 """The key under which a compact form carries hf_quant_config.json."""
@@ -148,8 +149,8 @@ def _row(text_name: str, name: str) -> DecoderRow:
     if row is None:
         close = nearest(name, known_architectures() + known_multimodal())
         raise UserError(
-            f"unknown architecture {name[:80]!r}: its tensors and caches are not known here"
-            + (f" (as text model {text_name[:80]!r})" if text_name != name else ""),
+            f"unknown architecture {quoted(name[:80])}: its tensors and caches are not known here"
+            + (f" (as text model {quoted(text_name[:80])})" if text_name != name else ""),
             hint=(
                 f"The nearest known one is {close}." if close else "vLLM may run it through its Transformers backend."
             ),
