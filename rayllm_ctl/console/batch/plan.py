@@ -16,7 +16,7 @@ from rayllm_ctl.model.plan.batch import BatchDeployment, BatchEstimate, BatchPla
 def batch_table(batch: BatchPlan, style: Printer, *, wide: bool = False) -> list[str]:
     """The plan as lines of text; wide: with the band of every figure."""
     # Without the deployment, which is for services.
-    lines = [headline(batch.plan, style), *body(replace(batch.plan, deployment=None), wide, style.width(WIDTH))]
+    lines = [headline(batch.plan, style), *body(replace(batch.plan, deployment=None), wide, style)]
     if batch.deployment is None:
         return lines
     rows = [
@@ -25,7 +25,7 @@ def batch_table(batch: BatchPlan, style: Printer, *, wide: bool = False) -> list
         *(("image", line) for line in image_lines(batch.deployment.runtime)),
         *(("security", line) for line in security(batch.plan)),
     ]
-    return [*lines, "", *labelled(rows, style.width(WIDTH))]
+    return [*lines, "", *labelled(rows, style.width(WIDTH), style)]
 
 
 def takes(estimate: BatchEstimate) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from rayllm_ctl.console.rows import LABEL, WIDTH
+from rayllm_ctl.console.rows import LABEL, WIDTH, dimmed
+from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.kube.quantities import GIB, gib
 from rayllm_ctl.model.plan.plan import MemoryPlan
 
@@ -14,8 +15,8 @@ _TOGETHER = "\xa0"
 _SHADES = {"weights": "█", "activations": "▓", "graphs": "▒", "non-torch": "░", "KV cache": "▚", "left": "·"}
 
 
-def memory_lines(memory: MemoryPlan, width: int = WIDTH) -> Iterator[str]:
-    """width: columns of the display."""
+def memory_lines(memory: MemoryPlan, width: int = WIDTH, style: Printer | None = None) -> Iterator[str]:
+    """width: columns of the display. style: that of the dimmed label."""
     parts = memory_parts(memory)
     columns = min(_BAR, width - WIDTH + _BAR)
     total = sum(parts.values())
@@ -26,7 +27,7 @@ def memory_lines(memory: MemoryPlan, width: int = WIDTH) -> Iterator[str]:
         edge += cells
         bar += _SHADES[name] * cells
     left = f", {gib(parts['left'])} left" if parts["left"] else ", insufficient"
-    yield f"  {'per GPU':<{LABEL}}{bar} {gib(memory.total_bytes)} GiB{left}"
+    yield f"{dimmed('per GPU', style)}{bar} {gib(memory.total_bytes)} GiB{left}"
     # A shade stays beside its name.
     legend = [f"{_SHADES[name]} {name} {gib(size)}".replace(" ", _TOGETHER) for name, size in parts.items()][:-1]
     yield from (line.replace(_TOGETHER, " ") for line in _wrapped("  ".join(legend), width))

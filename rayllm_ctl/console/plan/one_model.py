@@ -39,8 +39,9 @@ def headline(plan: Plan, style: Printer, name: str = "") -> str:
     return f"{style.symbol(MARKS[plan.verdict])} {style.paint(model, 'bold')}{verdict}{_where(plan)}"
 
 
-def body(plan: Plan, wide: bool, width: int, *, alone: bool = True) -> Iterator[str]:
-    """width: columns of the display. alone: include the parts that the models of a service share."""
+def body(plan: Plan, wide: bool, style: Printer, *, alone: bool = True) -> Iterator[str]:
+    """alone: include the parts that the models of a service share."""
+    width = style.width(WIDTH)
     sections = [
         [("why", line) for line in _why(plan)] if not plan.runs else [],
         [("instead", line) for line in _instead(plan)] if not plan.runs else [],
@@ -52,14 +53,14 @@ def body(plan: Plan, wide: bool, width: int, *, alone: bool = True) -> Iterator[
     ]
     if plan.memory:
         yield ""
-        yield from memory_lines(plan.memory, width)
+        yield from memory_lines(plan.memory, width, style)
     if plan.transformers and plan.transformers.devices:
         yield ""
-        yield from transformers.device_lines(plan.transformers)
+        yield from transformers.device_lines(plan.transformers, style)
     for section in sections:
         if section:
             yield ""
-            yield from labelled(section, width)
+            yield from labelled(section, width, style)
     yield from _explained(plan, width)
 
 

@@ -27,11 +27,11 @@ def tables(plan: Plan, style: Printer, *, wide: bool) -> list[str]:
     """The table of each model, and the sum."""
     lines: list[str] = []
     for name, one in plan.each.items():
-        lines += [headline(one, style, name), *body(one, wide, style.width(WIDTH), alone=False), ""]
+        lines += [headline(one, style, name), *body(one, wide, style, alone=False), ""]
     count = f"{len(plan.each)} model{'' if len(plan.each) == 1 else 's'}"
     lines.append(f"{style.symbol(MARKS[plan.verdict])} {count}: {verdict_words(plan)}")
     rows = list(_sum(plan))
-    return [*lines, "", *labelled(rows, style.width(WIDTH))] if rows else lines
+    return [*lines, "", *labelled(rows, style.width(WIDTH), style)] if rows else lines
 
 
 def together(plan: Plan) -> Iterator[str]:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rayllm_ctl.console.rows import LABEL
+from rayllm_ctl.console.rows import dimmed
+from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.kube.quantities import gib
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.plan.transformers import DevicePlan, TransformersPlan
 
 
-def device_lines(plan: TransformersPlan) -> Iterator[str]:
+def device_lines(plan: TransformersPlan, style: Printer) -> Iterator[str]:
     """Use of each device's memory."""
+    below = dimmed("", style)
     for one in plan.devices:
         name = "CPU memory" if one.device == "cpu" else f"GPU {one.device}"
         layers = f"{one.layers} layer{'' if one.layers == 1 else 's'}"
         if one.device == "cpu":
-            yield f"  {name:<{LABEL}}{layers}, {gib(one.weights_bytes)} GiB of at most {gib(one.total_bytes)}"
+            yield f"{dimmed(name, style)}{layers}, {gib(one.weights_bytes)} GiB of at most {gib(one.total_bytes)}"
         else:
-            yield f"  {name:<{LABEL}}{layers}: {_parts(one)}"
-            yield f"  {'':<{LABEL}}{_rest(one)}"
+            yield f"{dimmed(name, style)}{layers}: {_parts(one)}"
+            yield f"{below}{_rest(one)}"
     if plan.kv_request_bytes:
-        yield f"  {'':<{LABEL}}the cache of one request at full length takes {gib(plan.kv_request_bytes)} GiB"
+        yield f"{below}the cache of one request at full length takes {gib(plan.kv_request_bytes)} GiB"
 
 
 def devices_summary(plan: TransformersPlan) -> str:

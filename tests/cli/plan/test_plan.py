@@ -75,6 +75,16 @@ def test_json_is_one_document_with_the_published_fields(capsys: pytest.CaptureFi
     golden.check("plan-fits.json", out)
 
 
+@pytest.mark.parametrize("name", ["fits", "search", "does-not-fit", "transformers"])
+def test_labels_are_dimmed_and_nothing_moves(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = run(capsys, *CASES[name])[1]
+    colored = run(capsys, "--color", "always", *CASES[name])[1]
+    assert re.sub(r"\x1b\[\d*m", "", colored) == plain
+    labels = [line[2:13] for line in plain.splitlines() if re.match(r"  \w", line)]
+    assert len(labels) > 1
+    assert re.findall(r"^  \x1b\[2m(.{11})\x1b\[0m\S", colored, re.MULTILINE) == labels
+
+
 @pytest.mark.parametrize(
     ("model", "weights"),
     [
