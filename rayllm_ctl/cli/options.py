@@ -16,7 +16,7 @@ from rayllm_ctl.cli.values import (
     KeyValue,
     KubeRayVersion,
     ModelName,
-    OutputFormat,
+    PrintedFormat,
     Quantity,
     SecretReference,
     TokenCount,
@@ -47,7 +47,7 @@ def output_option(*formats: str) -> Callable[[F], F]:
         return None if value == "table" else value
 
     help_text = "Output format; table by default." if "table" in formats else "Output format."
-    return click.option("-o", "--output", type=OutputFormat(formats), callback=chosen, help=help_text)
+    return click.option("-o", "--output", type=PrintedFormat(formats), callback=chosen, help=help_text)
 
 
 FlagTable = tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]

@@ -51,7 +51,7 @@ class PathAsFormatError(click.BadParameter):
         self.hints = (hint,)
 
 
-class OutputFormat(click.Choice[str]):
+class PrintedFormat(click.Choice[str]):
     """A format of the output."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
