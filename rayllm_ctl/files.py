@@ -27,7 +27,7 @@ def file_to_replace(path: Path, hint: str) -> Path:
     target = Path(os.path.realpath(path))
     try:
         mode = target.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return target
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}", hint=f"ls -l {path}") from None

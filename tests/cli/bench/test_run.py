@@ -265,7 +265,7 @@ def test_prompts_of_a_file_and_fields_reach_the_server(run: Run, server: KnownSe
         (("comapre", "a.json", "b.json"), 2, 'unknown command "comapre", did you mean "compare"?'),
         (("reprot", "a.json", "--images", "x"), 2, "rayllm-ctl bench run --help\n"),
         (("reprot", "a.json", "--images", "x"), 2, "did you mean rayllm-ctl bench report?"),
-        (("chat", "a.json"), 2, "got unexpected extra argument (a.json)"),
+        (("chat", "a.json"), 2, "unexpected argument: a.json"),
     ],
 )
 def test_a_command_with_a_typing_error_is_named(run: Run, words: tuple[str, ...], code: int, says: str) -> None:
