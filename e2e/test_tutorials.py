@@ -143,7 +143,7 @@ def test_a_load_test(tiny: Bench, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(json.dumps(document))
     printed = Reader(tiny, tmp_path, {}, {}).follow("load-test")
     assert "TTFT" in printed
-    assert len(json.loads((tmp_path / "after.json").read_text())["load"]) > 1
+    assert [one["load"]["concurrency"] for one in json.loads((tmp_path / "after.json").read_text())["runs"]] == [4]
 
 
 def test_a_batch_job(host_address: str, bench: Bench, tmp_path: Path) -> None:

@@ -91,7 +91,9 @@ def node_checks(nodes: Iterable[Object], pods: Iterable[Object], gpus: Iterable[
     )
     for name, count in sorted(bare.items()):
         what = f"{count} nodes" if count > 1 else "a node"
-        yield Check("nodes", name, False, f"{what} labelled with it offers none to pods", (_PLUGIN,))
+        # Where other nodes offer some, only their capacity counts.
+        failed = None if name in offered else False
+        yield Check("nodes", name, failed, f"{what} labelled with it offers none to pods", (_PLUGIN,))
     if not offered and not bare:
         yield Check("nodes", "GPUs", None, "no node offers GPUs: only models on CPU can run", (_PLUGIN,))
 

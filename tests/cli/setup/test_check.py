@@ -117,6 +117,18 @@ def test_gpu_nodes_without_a_device_plugin(run: Run, api: FakeAPI) -> None:
     assert "device plugin" in check["hints"][0]
 
 
+def test_a_gpu_node_without_a_device_plugin_is_a_warning_beside_others(run: Run, api: FakeAPI) -> None:
+    first = api.stored("Node", "n1", "")
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+    api.put(**{**first, "metadata": {**first["metadata"], "labels": labels}})
+    status = {**first["status"], "allocatable": {**first["status"]["allocatable"], "nvidia.com/gpu": "8"}}
+    api.put(**{**first, "metadata": {"name": "n2", "labels": labels}, "status": status})
+    result = run("check", "-n", "llm", "-o", "json")
+    assert result.code == 0, str(result)
+    found = [(one["ok"], one["detail"]) for one in json.loads(result.out)["checks"] if one["name"] == "L4"]
+    assert found == [(True, "8 of 8 free"), (None, "a node labelled with it offers none to pods")]
+
+
 def test_what_a_service_names_is_looked_up(run: Run, api: FakeAPI, spec: Path) -> None:
     text = SPEC + "  pods: {worker: {env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: api, key: token}}}]}}\n"
     found = of_service(run, spec, text, code=1)
