@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import click
 
 from rayllm_ctl import __version__
-from rayllm_ctl.cli.parsing.command import CommandGroup, UnknownFlagError
+from rayllm_ctl.cli.parsing.command import BEGUN, CommandGroup, UnknownFlagError
 from rayllm_ctl.cli.parsing.global_flags import GlobalFlags
 from rayllm_ctl.cli.parsing.read_ahead import EmptyValue, RepeatedOption, read_ahead
 from rayllm_ctl.cli.settings.context import with_settings
@@ -110,6 +110,10 @@ TOPICS: dict[str, tuple[str, ...]] = {
 """The folder of cli/commands/ in which the module of a command is."""
 
 
+CHANGING = frozenset({*TOPICS["rollout"], *TOPICS["batch"], *TOPICS["bench"], "keys"} - {"diff", "history"})
+"""Commands that have not done their work when their output ends early. To end the others early is a choice."""
+
+
 class _PipeError(Exception):
     """Carries a BrokenPipeError past Click, which would exit with 1 without a message, standalone or not."""
 
@@ -131,6 +135,8 @@ class LazyGroup(CommandGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
+            if ctx.invoked_subcommand in CHANGING and ctx.meta.get(BEGUN):
+                ctx.obj["unread"] = FAILED
             raise _PipeError(error) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -169,20 +175,21 @@ def group() -> None:
 
 def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
     """Run the command line; return the exit code. With --debug errors show a traceback, and bugs are raised."""
+    # diff changes the first: its exit code 1 means that there are differences
+    codes = {"failed": FAILED, "unread": OK}
     try:
-        return _run(arguments, program)
+        return _run(arguments, program, codes)
     except BrokenPipeError:
         # What reads the output has ended, as `head` does: exit quietly.
         read = not _has_no_reader(sys.stdout)
         for stream in (sys.stdout, sys.stderr):
             if _has_no_reader(stream):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        return FAILED if read else OK
+        return FAILED if read else codes["unread"]
 
 
-def _run(arguments: Sequence[str], program: str) -> int:
+def _run(arguments: Sequence[str], program: str, codes: dict[str, int]) -> int:
     flags = GlobalFlags()
-    codes = {"failed": FAILED}  # diff changes it: its exit code 1 means that there are differences
     try:
         read_ahead(group, arguments, program, flags)
         result = _invoke(arguments, program, codes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -64,7 +64,11 @@ class Display:
         self._last: Observed | Ready | None = None
 
     def handle(self, event: Event) -> None:
-        """Draw one event; with -o name print each object."""
+        """Draw one event; with -o name print each object. What is being done is not stopped by a reader that ends."""
+        with suppress(BrokenPipeError):
+            self._draw(event)
+
+    def _draw(self, event: Event) -> None:
         self._progress.handle(event)
         if isinstance(event, Applied):
             self._applied.append(event)
@@ -88,7 +92,7 @@ class FollowedDisplay(Display):
         self._name, self._namespace = name, namespace
 
     def handle(self, event: Event) -> None:
-        super().handle(event)
+        self._draw(event)
         if isinstance(event, (Observed, Ready)) and self._output in MACHINE_FORMATS:
             print_line("ServiceStatus", event.health, self._output, name=self._name, namespace=self._namespace)
 

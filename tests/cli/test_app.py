@@ -262,6 +262,8 @@ def test_arguments_that_are_not_utf_8_are_escaped() -> None:
         (("--help",), 0),
         (("bench",), 0),
         (("plan", "--help-all"), 0),
+        (("deploy", "--help"), 0),
+        (("keys", "--help"), 0),
         (("plan", "Qwen/Qwen3-8B", "--gpu", "L4", "--offline"), 0),
         (("version",), 0),
         (("nonsense",), 2),

@@ -13,6 +13,9 @@ from rayllm_ctl.cli.parsing.global_flags import GLOBAL_FLAGS
 ALL = "rayllm.help_all"
 """In the meta of a context: its help page is the one with all options."""
 
+BEGUN = "rayllm.begun"
+"""In the meta of a context: its command does its work, other than to print help."""
+
 
 class UnknownFlagError(click.UsageError):
     """Flags that a command does not have, with hints at those that were probably meant."""
@@ -82,6 +85,10 @@ class _Base(click.Command):
 
 class Command(_Base):
     """A command that does something."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ctx.meta[BEGUN] = True
+        return super().invoke(ctx)
 
 
 class CommandGroup(_Base, click.Group):
