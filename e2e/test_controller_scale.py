@@ -22,8 +22,8 @@ pytestmark = [
 ]  # fmt: skip
 
 SERVICES = 1_000
-MEMORY_MIB = 200
-QUIET_SECONDS = 120.0
+MEMORY_MB = 200
+QUIET_SECONDS = 600.0
 _ELSEWHERE = "kueue.x-k8s.io/multikueue"
 _BEGUN = "2026-01-01T00:00:00Z"
 _RAY, _CORE, _OURS = "/apis/ray.io/v1/namespaces", "/api/v1/namespaces", "/apis/rayllm.io/v1alpha1/namespaces"
@@ -65,8 +65,10 @@ def watched(crowd: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def first(watched: tuple[Bench, Counting]) -> Iterator[Running]:
-    """The first process."""
-    running = Running(watched[0], 18086)
+    """The first process, with the variable that the chart sets."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("MALLOC_ARENA_MAX", "2")
+        running = Running(watched[0], 18086)
     yield running
     if running.process.poll() is None:
         running.end()
@@ -76,8 +78,8 @@ def test_each_service_is_applied_and_ready(crowd: Bench, first: Running) -> None
     crowd.wait("each is applied", lambda: len(_list(crowd, f"{_RAY}/{crowd.namespace}/rayservices")) == SERVICES, 580)
     play_kuberay(crowd)
     crowd.wait("each is ready", lambda: ready(first) == SERVICES, timeout=580)
-    print(f"{SERVICES} services: reconciliations {first.quantile(0.95)} s (95th percentile), {memory(first):.0f} MiB")
-    assert memory(first) < MEMORY_MIB
+    print(f"{SERVICES} services: reconciliations {first.quantile(0.95)} s (95th percentile), {memory(first):.0f} MB")
+    assert memory(first) < MEMORY_MB
 
 
 def test_when_quiet_it_writes_nothing_and_asks_for_nothing_of_single_services(
@@ -91,7 +93,7 @@ def test_when_quiet_it_writes_nothing_and_asks_for_nothing_of_single_services(
     crowd.wait("a while", lambda: time.monotonic() > until, timeout=QUIET_SECONDS * 2, pause=10)
     asked = list(proxy.requests)
     assert first.process.poll() is None, first.said
-    print(f"{len(asked)} requests in {QUIET_SECONDS:.0f} s")
+    print(f"{len(asked)} requests in {QUIET_SECONDS:.0f} s, {memory(first):.0f} MB")
     assert [one for one in asked if is_write(one)] == []
     assert [one for one in asked if "many-" in one] == []
     assert len(asked) < SERVICES / 10, sorted(asked)
@@ -193,9 +195,9 @@ def ready(running: Running) -> int:
 
 
 def memory(running: Running) -> float:
-    """MiB that the process has in memory."""
+    """MB that the process has in memory."""
     text = Path(f"/proc/{running.process.pid}/status").read_text()
-    return int(re.findall(r"VmRSS:\s+(\d+) kB", text)[0]) / 1024
+    return int(re.findall(r"VmRSS:\s+(\d+) kB", text)[0]) * 1024 / 1e6
 
 
 def _is_quiet(proxy: Counting) -> bool:

@@ -89,6 +89,9 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 env:
 - name: HOME
   value: /tmp
+{{- /* glibc keeps freed memory for each of many threads otherwise. */}}
+- name: MALLOC_ARENA_MAX
+  value: "2"
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
