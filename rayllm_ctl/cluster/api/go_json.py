@@ -19,7 +19,9 @@ _FIXED_FROM, _FIXED_BELOW = 1e-6, 1e21
 def go_json(value: Any) -> str:
     """`value`, of JSON's types, with sorted keys and without spaces. Raises TypeError for another type."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_text(name)}:{go_json(part)}" for name, part in sorted(value.items())) + "}"
+        # YAML of users may have a key such as 1 or true, which is a string in JSON.
+        parts = {name if isinstance(name, str) else json.dumps(name): part for name, part in value.items()}
+        return "{" + ",".join(f"{_text(name)}:{go_json(parts[name])}" for name in sorted(parts)) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(go_json, value)) + "]"
     if isinstance(value, float):
