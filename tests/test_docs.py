@@ -7,11 +7,13 @@ import json
 import re
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from rayllm_ctl.cli import app
+from rayllm_ctl.workflows.setup.rbac import COMMANDS, rules
 from tests.docs.pages import PAGES, ROOT
 
 
@@ -30,6 +32,37 @@ def test_what_is_made_from_the_code_is_current(name: str) -> None:
     script = ROOT / "scripts" / name
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def listed(cell: str, names: dict[str, str]) -> set[str]:
+    """The rights in a cell of the page of rights; `names`: what the names in it stand for."""
+    found: set[str] = set()
+    for line in cell.split("<br>"):
+        verbs, _, resources = line.rpartition(": ")
+        if not verbs:
+            found |= listed(names[line], names)
+            continue
+        kinds = [kind for one in resources.split(", ") for kind in names.get(one, one).split(", ")]
+        found |= {f"{verb} {kind}" for verb in verbs.split(", ") for kind in kinds}
+    return found
+
+
+def test_the_page_of_rights_has_those_that_commands_need() -> None:
+    text = (ROOT / "docs/reference/rbac.md").read_text(encoding="utf-8").partition("## Commands")[2]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    names = {name: contents for name, contents in rows if name.startswith("*")}
+    shown = {command: listed(cell, names) for cells, cell in rows for command in re.findall(r"`([a-z -]+)`", cells)}
+    needed = {
+        command: {
+            f"{verb} `{name}{f'.{group}' if group else ''}`"
+            for rule in rules(rights.needed)
+            for group, name, verb in product(rule["apiGroups"], rule["resources"], rule["verbs"])
+        }
+        for command, rights in COMMANDS.items()
+        if rights.needed
+    }
+    assert shown == needed
+    assert not any(right.everywhere for rights in COMMANDS.values() for right in rights.needed)
 
 
 def tier(file: Path) -> str:
