@@ -19,9 +19,14 @@ _TABLE = re.compile(r"(?<=<!-- values: made by `make docs` -->\n).*?(?=<!-- /val
 def table() -> str:
     """A row for each value: its name, what it is, and the names of its fields."""
     rows = ["| name | contents | fields |", "|---|---|---|"]
+    listed: dict[Any, str] = {}
     for name, kind in get_type_hints(Values, include_extras=True).items():
         section = section_of(kind)
         fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(section)) if section else ""
+        if section in listed:
+            fields = f"as `{listed[section]}`"
+        elif fields.count(","):
+            listed[section] = name
         rows.append(f"| `{name}` | {_about(kind, section)} | {fields} |")
     return "\n".join(rows) + "\n"
 
