@@ -16,6 +16,7 @@ from rayllm_ctl.changes.groups import stopped_groups, suspension
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, Running
+from rayllm_ctl.model.text.hint import Hint
 
 
 def explain_raycluster(before: Mapping[str, Any], after: Mapping[str, Any], running: Running) -> Explanation:
@@ -43,8 +44,9 @@ def explain_raycluster(before: Mapping[str, Any], after: Mapping[str, Any], runn
             Consequence(
                 "not-rolled-out",
                 "running pods do not change: KubeRay applies a changed template only to new pods",
-                hints=("with upgradeStrategy Recreate KubeRay replaces all pods at once (KubeRay 1.6 or newer)",
-                       f"kubectl delete pod -l ray.io/cluster={mapping(after, 'metadata').get('name', '')}"),
+                hints=(Hint(remark="with upgradeStrategy Recreate KubeRay replaces all pods at once "
+                                   "(KubeRay 1.6 or newer)"),
+                       Hint(f"kubectl delete pod -l ray.io/cluster={mapping(after, 'metadata').get('name', '')}")),
             )
         )  # fmt: skip
     if "recreate" not in effects and _starts_to_recreate(old, new):

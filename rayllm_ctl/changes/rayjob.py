@@ -15,6 +15,7 @@ from rayllm_ctl.changes.fields import field_differences, mapping
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import Judged
 from rayllm_ctl.model.observed.changes import Consequence, Explanation, Running
+from rayllm_ctl.model.text.hint import Hint
 
 _READ_AGAIN = frozenset(
     (name,)
@@ -59,7 +60,9 @@ def _ignored(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Co
             f". Its pods still mount ConfigMap {', '.join(mounted)}: if it is deleted because it is no longer "
             "rendered, new pods cannot start"
         )
-    yield Consequence("not-rolled-out", message, hints=(f"kubectl delete rayjob {name}{of}    # then submit it again",))
+    yield Consequence(
+        "not-rolled-out", message, hints=(Hint(f"kubectl delete rayjob {name}{of}", "then submit it again"),)
+    )
 
 
 def _config_maps(value: Any) -> set[str]:

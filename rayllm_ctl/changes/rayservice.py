@@ -20,6 +20,7 @@ from rayllm_ctl.model.kube.cluster_spec import CLUSTER_FIELDS
 from rayllm_ctl.model.kube.kuberay import is_suspended
 from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, Running
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL
+from rayllm_ctl.model.text.hint import Hint
 from rayllm_ctl.serveconfig.applied import FIELD as _FILE
 from rayllm_ctl.serveconfig.applied import applied_config_if_readable, config_text
 
@@ -162,7 +163,7 @@ def _held_back(running: Running) -> Consequence:
     return Consequence(
         "not-rolled-out",
         f"spec.upgradeStrategy.type is None: KubeRay leaves {live} as it is",
-        hints=("spec.upgrade.strategy: NewCluster    a second RayCluster takes the change over",),
+        hints=(Hint("spec.upgrade.strategy: NewCluster", "a second RayCluster takes the change over"),),
     )
 
 

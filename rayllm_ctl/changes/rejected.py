@@ -11,6 +11,7 @@ from typing import Any
 
 from rayllm_ctl.changes.fields import Difference, format_path, mapping
 from rayllm_ctl.model.observed.changes import Consequence
+from rayllm_ctl.model.text.hint import Hint
 
 _OF_FILES = ("ConfigMap", "Secret")
 _DEFAULT_TYPE = "Opaque"
@@ -39,8 +40,8 @@ def rejected(before: Mapping[str, Any], after: Mapping[str, Any], found: Iterabl
         "rejected",
         f"the API server rejects the change: {kind} {name} {what}; it stays as it is",
         hints=(
-            f"create a {kind} with a new name, and refer to it by this name",
-            f"kubectl delete {kind.lower()} {name}{of}    # then apply it again",
+            Hint(remark=f"create a {kind} with a new name, and refer to it by this name"),
+            Hint(f"kubectl delete {kind.lower()} {name}{of}", "then apply it again"),
         ),
     )
 

@@ -21,9 +21,6 @@ _ASCII = str.maketrans(
 )  # fmt: skip
 """What stands for the characters of the display where the locale's encoding is not UTF-8."""
 
-_REMARK = "   ("
-"""What stands between the command of a hint and a remark."""
-
 _LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
 """The variables that name a locale, the first one that is set counts."""
 
@@ -86,13 +83,7 @@ class Printer:
         if hints:
             self.line()
         for number, hint in enumerate(hints):
-            self.line(f"{'hint:' if number == 0 else '     '} {pasteable(hint)}")
-
-
-def pasteable(hint: str) -> str:
-    """A hint whose remark, in brackets after three spaces, is a comment to a shell."""
-    command, separator, remark = hint.partition(_REMARK)
-    return f"{command}    # {remark[:-1]}" if separator and remark.endswith(")") else hint
+            self.line(f"{'hint:' if number == 0 else '     '} {hint}")
 
 
 _NARROWEST = 60

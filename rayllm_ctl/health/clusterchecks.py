@@ -14,8 +14,9 @@ from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.text.hint import Hint
 
-_PLUGIN = "install the device plugin of the GPU's vendor, such as the NVIDIA GPU Operator"
+_PLUGIN = Hint(remark="install the device plugin of the GPU's vendor, such as the NVIDIA GPU Operator")
 
 
 def operator_checks(
@@ -25,17 +26,21 @@ def operator_checks(
     operator = read_operator(deployments, pods, {})
     where = f" -n {operator.namespace}" if operator.namespace else ""
     if operator.running is None:
-        yield Check("KubeRay", "operator", False, "no Deployment of it was found", ("kubectl get deployments -A",))
+        yield Check(
+            "KubeRay", "operator", False, "no Deployment of it was found", (Hint("kubectl get deployments -A"),)
+        )
         return
     if not operator.running:
         evidence = "".join(f"; {line}" for line in operator.evidence)
-        hint = f"kubectl describe {operator.subject}{where}"
+        hint = Hint(f"kubectl describe {operator.subject}{where}")
         yield Check("KubeRay", "operator", False, f"does not run: {operator.why}{evidence}", (hint,))
         return
     yield Check("KubeRay", "operator", True, f"{operator.subject} in namespace {operator.namespace} runs")
     if not operator.watches(namespace):
         watched = ", ".join(operator.watched)
-        hint = f"add {namespace} to --watch-namespace of {operator.subject}{where}, or use -n {operator.watched[0]}"
+        hint = Hint(
+            remark=f"add {namespace} to --watch-namespace of {operator.subject}{where}, or use -n {operator.watched[0]}"
+        )
         yield Check("KubeRay", "namespaces", False, f"the operator watches {watched} only", (hint,))
     if version is None:
         yield Check("KubeRay", "version", None, "unknown: the operator's image and labels do not tell it")
@@ -60,7 +65,9 @@ def quota_check(quotas: Iterable[Object], namespace: str) -> Check | None:
     if not names:
         return None
     if full:
-        return Check("namespace", "quotas", None, "; ".join(full), (f"kubectl describe resourcequota -n {namespace}",))
+        return Check(
+            "namespace", "quotas", None, "; ".join(full), (Hint(f"kubectl describe resourcequota -n {namespace}"),)
+        )
     return Check("namespace", "quotas", True, f"{', '.join(names)}: every resource has some left")
 
 
@@ -69,7 +76,7 @@ def node_checks(nodes: Iterable[Object], pods: Iterable[Object], gpus: Iterable[
     read = list(read_nodes(nodes, pods).values())
     ready = [node for node in read if node.ready]
     if not ready:
-        yield Check("nodes", "ready", False, f"0 of {len(read)} are ready", ("kubectl get nodes",))
+        yield Check("nodes", "ready", False, f"0 of {len(read)} are ready", (Hint("kubectl get nodes"),))
         return
     down = sorted(node.name for node in read if not node.ready)
     detail = f"{len(ready)} of {len(read)} are ready" + (f"; not {', '.join(down[:3])}" if down else "")

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.observed.health import Cause
+from rayllm_ctl.model.text.hint import Hint
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def finding(
     *,
     headline: str,
     evidence: Sequence[str],
-    hint: Sequence[str],
+    hint: Sequence[Hint],
     terminal: bool = False,
     since: datetime | None = None,
     key: Sequence[str] = (),

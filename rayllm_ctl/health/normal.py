@@ -17,6 +17,7 @@ from rayllm_ctl.health.serving import has_served, is_serving, serving_since
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Health, State
+from rayllm_ctl.model.text.hint import Hint
 
 _YOUNG = 120.0
 """Seconds in which a service may have nothing to show but its own object."""
@@ -162,8 +163,8 @@ def _ready(context: ServiceContext, cluster: RayCluster) -> Health:
         f"{names} has no replica now; the first request starts one",
         headline=headline,
         evidence=tuple(f"{one.app}/{one.name}: {one.status}, target 0, min_replicas {one.low}" for one in asleep),
-        hint=(f"rayllm-ctl chat {service}   (starts a replica)",
-              f"rayllm-ctl scale {service}{several} --min-replicas 1   (keeps one running)"),
+        hint=(Hint(f"rayllm-ctl chat {service}", "starts a replica"),
+              Hint(f"rayllm-ctl scale {service}{several} --min-replicas 1", "keeps one running")),
     )  # fmt: skip
     return make_health(context, State.READY, note.headline, [note], since)
 
@@ -177,7 +178,7 @@ def _progressing(context: ServiceContext, message: str, since: datetime | None) 
         message,
         headline=message,
         evidence=(f"in progress for {context.age(since):.0f} s" if since else message, *warnings),
-        hint=(f"rayllm-ctl watch {context.name} -n {context.namespace}",),
+        hint=(Hint(f"rayllm-ctl watch {context.name} -n {context.namespace}"),),
         since=since,
     )
     return make_health(context, State.PROGRESSING, message, [note])

@@ -172,7 +172,10 @@ def reject_other_kind(cluster: Cluster, kind: WorkloadKind, name: str, namespace
                 deletion = f"kubectl delete {other.name.lower()} {name} -n {namespace}"
             raise UserError(
                 f"{what} exists in namespace {namespace}: a {kind.name} of the same name cannot run beside it",
-                hint=(f"{deletion}   (the service is down until the new one is ready)", "--name NAME   (another name)"),
+                hint=(
+                    f"{deletion}    # the service is down until the new one is ready",
+                    "--name NAME    # another name",
+                ),
             )
 
 

@@ -167,7 +167,7 @@ def test_what_the_api_server_rejects_changes_nothing(before: Any, after: Any, wo
     (only,) = found.consequences
     assert {one.effect for one in found.changes} == {only.effect} == {"rejected"}
     assert (words in only.message, only.outage) == (True, False)
-    assert only.hints[0].startswith(f"create a {after['kind']} with a new name")
+    assert str(only.hints[0]).startswith(f"create a {after['kind']} with a new name")
 
 
 def test_what_an_immutable_object_may_change_is_taken() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from rayllm_ctl.changes.raycluster import explain_raycluster
 from rayllm_ctl.model.observed.changes import Explanation, Running
+from rayllm_ctl.model.text.hint import Hint
 from tests.changes.services import changed, group, ray_cluster, set_at
 
 WORKER = ("workerGroupSpecs", 0)
@@ -45,7 +46,7 @@ def test_recreating_is_an_outage_and_leaving_pods_alone_is_none() -> None:
     assert change(*IMAGE, value="ray:2", **RECREATE)[1].consequences[0].outage
     (left,) = change(*IMAGE, value="ray:2")[1].consequences
     assert not left.outage
-    assert "kubectl delete pod -l ray.io/cluster=qwen" in left.hints
+    assert Hint("kubectl delete pod -l ray.io/cluster=qwen") in left.hints
 
 
 def test_recreate_rolls_out_what_was_left_before() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from rayllm_ctl.changes.rayjob import explain_rayjob
 from rayllm_ctl.model.observed.changes import Running
+from rayllm_ctl.model.text.hint import Hint
 from tests.changes.services import cluster_spec, set_at
 
 
@@ -42,7 +43,7 @@ def test_what_becomes_of_a_field(path: tuple[str | int, ...], value: Any, effect
     (only,) = found.consequences
     assert words in only.message
     assert only.hints == (
-        ("kubectl delete rayjob batch -n llm    # then submit it again",) if effect == "not-rolled-out" else ()
+        (Hint("kubectl delete rayjob batch -n llm", "then submit it again"),) if effect == "not-rolled-out" else ()
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from rayllm_ctl.changes.labels import named
 from rayllm_ctl.changes.serve import explain_serve
 from rayllm_ctl.model.observed.changes import Consequence, Running, Unread
+from rayllm_ctl.model.text.hint import Hint
 from tests.changes.services import MODEL, serve_config, set_at
 
 APP = ("applications", 0)
@@ -118,7 +119,7 @@ def test_how_replicas_restart(replicas: int, outage: bool, words: str) -> None:
 
 
 def test_replicas_that_could_not_be_counted_may_be_one() -> None:
-    unread = Unread("no answer within 8 s", "rayllm-ctl status qwen")
+    unread = Unread("no answer within 8 s", Hint("rayllm-ctl status qwen"))
     old = serve_config()
     for one in old["applications"][0]["deployments"]:
         one["autoscaling_config"] |= {"min_replicas": 4, "max_replicas": 8}
@@ -130,7 +131,7 @@ def test_replicas_that_could_not_be_counted_may_be_one() -> None:
         f"{MODEL}, OpenAiIngress; how many of them run is unknown: no answer within 8 s; a deployment with one replica "
         "is unavailable for about 40 s"
     )
-    assert found.hints == ("rayllm-ctl status qwen",)
+    assert found.hints == (Hint("rayllm-ctl status qwen"),)
     for one in (one for side in (old, new) for one in side["applications"][0]["deployments"]):
         one["max_surge_percent"] = 100
     _, (found,) = explain_serve(old, new, Running(clusters=("qwen-aaaaa",), unread=unread))

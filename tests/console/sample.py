@@ -8,6 +8,7 @@ from io import StringIO
 
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.observed.health import Cause, Health, State, StatusNode
+from rayllm_ctl.model.text.hint import Hint
 
 START = datetime(2026, 3, 1, 10, 40, 0, tzinfo=UTC)
 CLUSTER = "qwen3-32b-x7k2p"
@@ -80,7 +81,10 @@ STUCK = health(
             f"pod/{WORKERS[1]} needs 4 nvidia.com/gpu on one node; the most free on one node is 2 (gpu-7), "
             "the largest node has 8: it has to wait until some is freed",
             ("gpu-7: 2 of 8 nvidia.com/gpu free (search/notebook-3 holds 2)", "gpu-9: 0 of 8 nvidia.com/gpu free"),
-            ("rayllm-ctl plan --model Qwen/Qwen3-32B   (what fits with fewer GPUs)", "kubectl get pods -A -o wide"),
+            (
+                Hint("rayllm-ctl plan --model Qwen/Qwen3-32B", "what fits with fewer GPUs"),
+                Hint("kubectl get pods -A -o wide"),
+            ),
         ),
     ),
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import sys
 
@@ -67,15 +66,6 @@ def test_an_error_says_what_failed_and_then_what_to_type() -> None:
     screen = Screen()
     Printer.on(screen, environment={}).error("it broke", ("rayllm-ctl status", "rayllm-ctl watch"))
     assert screen.getvalue() == "✗ it broke\n\nhint: rayllm-ctl status\n      rayllm-ctl watch\n"
-
-
-def test_the_remark_of_a_hint_is_a_comment_to_a_shell() -> None:
-    screen = Screen()
-    hints = ("kubectl cordon n1   (so that the next pod (a head) starts elsewhere)", "rayllm-ctl plan (all)")
-    Printer.on(screen, environment={}).error("it broke", hints)
-    first, second = screen.getvalue().splitlines()[2:]
-    assert shlex.split(first.removeprefix("hint: "), comments=True) == ["kubectl", "cordon", "n1"]
-    assert second == "      rayllm-ctl plan (all)"
 
 
 def test_colour_is_around_the_symbol_only_where_wanted() -> None:

@@ -17,6 +17,7 @@ from rayllm_ctl.health.rules import (
     SERVICE_RULES,
     head,
 )
+from rayllm_ctl.model.text.hint import Hint
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, case_folders, expected, load_case
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "diagnosis-codes.md"
@@ -72,5 +73,5 @@ def test_of_two_heads_the_one_that_is_not_ready_is_to_be_deleted() -> None:
     [cluster] = context.clusters
     found = head.second_head(context, cluster)
     assert found is not None
-    assert found.cause.hint == (f"kubectl delete pod demo-bcdfg-head-ccccc -n {NAMESPACE}",)
+    assert found.cause.hint == (Hint(f"kubectl delete pod demo-bcdfg-head-ccccc -n {NAMESPACE}"),)
     assert "2 head pods, demo-bcdfg-head-aaaaa and demo-bcdfg-head-ccccc" in found.cause.message

@@ -37,7 +37,7 @@ def test_sample(folder: Path) -> None:
         assert words in told, f"{words!r} is not in\n{told}"
     for words in want.get("hints", []):
         assert first is not None
-        assert any(words in hint for hint in first.hint), f"{words!r} is not in {first.hint}"
+        assert any(words in str(hint) for hint in first.hint), f"{words!r} is not in {first.hint}"
 
 
 def test_what_could_not_be_read_is_noted() -> None:

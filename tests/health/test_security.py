@@ -100,7 +100,7 @@ def test_without_a_token_the_connections_are_open() -> None:
     name = found["RayService small-model-on-l4"].detail
     assert name == "RayCluster small-model-on-l4-bcdfg, 2 pods, Ray 2.60.0, KubeRay 1.6.2"
     assert failed(checks) == {"token authentication", "NetworkPolicy"}
-    hints = [hint for check in checks if check.ok is False for hint in check.hints]
+    hints = [str(hint) for check in checks if check.ok is False for hint in check.hints]
     assert hints == [
         "set spec.ray.authentication.mode: token in the spec file, then rayllm-ctl deploy -f FILE",
         "set spec.security.network: restricted in the spec file, then rayllm-ctl deploy -f FILE",
@@ -130,7 +130,7 @@ def test_with_a_token_and_a_policy_nothing_fails() -> None:
     assert operator in found["dashboard (8265)"].detail
     assert found["GCS (6379)"].detail == found["Ray client (10001)"].detail == f"open to {own}"
     assert found["enforcement"].ok is None
-    assert found["enforcement"].hints[0].endswith("8265    # must time out")
+    assert str(found["enforcement"].hints[0]).endswith("8265    # must time out")
 
 
 def test_a_service_with_a_token_warns_of_the_connections_only() -> None:
@@ -145,7 +145,7 @@ def test_a_service_in_mode_raycluster() -> None:
     checks = look(rendered("raycluster-tp4", token=False))
     found = by_name(checks)
     assert found["token in head"].detail == "none"
-    assert found["token authentication"].hints[0].startswith("set spec.ray.authentication.mode: token")
+    assert str(found["token authentication"].hints[0]).startswith("set spec.ray.authentication.mode: token")
     assert not [check for check in checks if check.name.startswith("rights of")]
 
 
@@ -159,7 +159,9 @@ def test_a_cluster_that_says_nothing_is_open() -> None:
         "token authentication", "NetworkPolicy", "token in head", "token in group small", "head/ray-head",
         "Pod Security of head", "group small/wait-gcs-ready", "group small/ray-worker", "Pod Security of group small",
     }  # fmt: skip
-    assert found["token authentication"].hints == ("set spec.authOptions.mode: token in RayCluster foreign",)
+    assert tuple(map(str, found["token authentication"].hints)) == (
+        "set spec.authOptions.mode: token in RayCluster foreign",
+    )
     assert found["NetworkPolicy"].detail == (
         "none selects head, group small: every pod of the cluster can connect to dashboard (8265), GCS (6379), "
         "Ray client (10001), Serve (8000)"
@@ -170,7 +172,7 @@ def test_a_cluster_that_says_nothing_is_open() -> None:
     )
     assert found["Pod Security of head"].detail == "baseline"
     assert found["rights of default"].detail == "none by RBAC"
-    assert found["token in group small"].hints == (
+    assert tuple(map(str, found["token in group small"].hints)) == (
         "set spec.workerGroupSpecs[].template.spec.automountServiceAccountToken: false",
     )
 
@@ -179,7 +181,7 @@ def test_a_token_in_the_ray_container_of_an_autoscaled_head() -> None:
     found = by_name(look(running(foreign(enableInTreeAutoscaling=True))))
     assert found["token in head"].ok is False
     assert found["token in head"].detail == "that of foreign in ray-head, autoscaler: code that runs there can use it"
-    assert "autoscalerOptions.volumeMounts" in found["token in head"].hints[0]
+    assert "autoscalerOptions.volumeMounts" in str(found["token in head"].hints[0])
     assert found["rights of foreign"].ok
     assert "get, patch rayclusters.ray.io" in found["rights of foreign"].detail
 
@@ -212,12 +214,12 @@ def test_an_older_ray_is_a_warning_that_says_what_it_needs() -> None:
 def test_an_older_kuberay_is_a_warning_that_says_how_to_upgrade(version: str | None, ok: bool | None) -> None:
     check = by_name(look(running(foreign()), kuberay=version))["token authentication"]
     assert check.ok is ok
-    assert check.hints[0].startswith("helm upgrade kuberay-operator") is (ok is None)
+    assert str(check.hints[0]).startswith("helm upgrade kuberay-operator") is (ok is None)
 
 
 def test_a_missing_version_of_ray_is_named_in_the_hint() -> None:
     check = by_name(look(running(foreign(rayVersion=""))))["token authentication"]
-    assert check.hints == (
+    assert tuple(map(str, check.hints)) == (
         "set spec.rayVersion: the version of Ray in the image, 2.52 or newer, and authOptions.mode: token in "
         "RayCluster foreign",
     )
@@ -394,7 +396,7 @@ def test_rights_beyond_the_autoscalers_are_named_with_their_role() -> None:
     check = by_name(look(objects))["rights of foreign"]
     assert check.ok is False
     assert check.detail == "more than Ray's autoscaler needs: in llm: get, list secrets"
-    assert check.hints == ("remove what is not needed from Role secrets (RoleBinding more)",)
+    assert tuple(map(str, check.hints)) == ("remove what is not needed from Role secrets (RoleBinding more)",)
 
 
 def test_rights_in_all_namespaces() -> None:
@@ -426,13 +428,15 @@ def test_a_container_that_runs_as_root_with_privileges() -> None:
         "privileged"
     )
     assert found["Pod Security of head"].detail == "privileged"
-    assert found["Pod Security of head"].hints[0].startswith("kubectl label --dry-run=server --overwrite namespace llm")
+    assert str(found["Pod Security of head"].hints[0]).startswith(
+        "kubectl label --dry-run=server --overwrite namespace llm"
+    )
 
 
 def test_a_level_that_the_spec_relaxed_is_named_with_its_field() -> None:
     check = by_name(look(rendered("image-that-runs-as-root")))["Pod Security of head"]
     assert check.ok is False
-    assert check.hints == (
+    assert tuple(map(str, check.hints)) == (
         "set spec.security.podSecurity: restricted in the spec file, then rayllm-ctl deploy -f FILE",
     )
 
@@ -493,7 +497,7 @@ def test_an_ingress_to_the_dashboard_fails() -> None:
     check = by_name(look([*running(foreign()), item("Ingress", "ray", spec={"rules": rules})]))["ingress/ray"]
     assert check.ok is False
     assert check.detail == "Ingress: dashboard (8265); clients of Ray's ports can run code in the pods"
-    assert check.hints == ("kubectl describe ingress ray -n llm",)
+    assert tuple(map(str, check.hints)) == ("kubectl describe ingress ray -n llm",)
 
 
 @pytest.mark.parametrize(("key", "ok"), [(True, True), (False, None)])

@@ -135,7 +135,7 @@ CASES: tuple[tuple[str, str, str, list[str], list[str]], ...] = (
 @pytest.mark.parametrize(("text", "frames", "code", "has", "lacks"), CASES, ids=[case[0][:60] for case in CASES])
 def test_a_sentence_and_what_helps(text: str, frames: str, code: str, has: list[str], lacks: list[str]) -> None:
     assert classify(text, frames) == code
-    hints = " | ".join(sentence_hints(text, frames, **VALUES))
+    hints = " | ".join(map(str, sentence_hints(text, frames, **VALUES)))
     assert [word for word in has if word not in hints] == [], hints
     assert [word for word in lacks if word in hints] == [], hints
 
@@ -168,4 +168,4 @@ def test_the_functions_of_a_traceback_tell_stages_apart() -> None:
     )
     assert failure is not None
     assert failure.frames == "/site/vllm/v1/worker/gpu_worker.py load_model"
-    assert "--quantization" in " ".join(sentence_hints(failure.text, failure.frames, **VALUES))
+    assert "--quantization" in " ".join(map(str, sentence_hints(failure.text, failure.frames, **VALUES)))

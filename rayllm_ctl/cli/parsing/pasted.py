@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 _NAMESPACE = "--namespace"
 _CLUSTER = (_NAMESPACE, "--context", "--kubeconfig", "--as", "--as-group")
-_END = re.compile(r"\s+(?:[#(|>]|-- ).*|\s*$", re.S)
+_END = re.compile(r"\s+(?:[#|>]|-- ).*|\s*$", re.S)
 """What follows the flags of a command: a remark, a redirection, or what is handed on as it is."""
 
 

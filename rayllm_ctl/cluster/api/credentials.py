@@ -111,7 +111,7 @@ def _from_oidc(provider: Mapping[str, Any], name: str) -> Issued:
     if not token or (end is not None and end <= datetime.now(UTC)):
         raise UsageError(
             f"the ID token of user {quoted(name)} in the kubeconfig {'has expired' if token else 'is missing'}",
-            hint="kubectl get namespaces   (kubectl renews the token)",
+            hint="kubectl get namespaces    # kubectl renews the token",
         )
     return Issued(token=token)
 

@@ -13,6 +13,7 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.api_kinds import kind
 from rayllm_ctl.model.observed.checks import Check, Need
+from rayllm_ctl.model.text.hint import Hint, read_hint
 from rayllm_ctl.model.workload import Right, Rights
 
 KUBERAY_KINDS = ("RayService", kuberay.RAY_CLUSTER, "RayJob")
@@ -32,7 +33,9 @@ def served_kinds(cluster: Cluster, namespace: str) -> Check:
             if not error.about:
                 absent.append(kind(name).resource)
     if absent:
-        return Check("KubeRay", "CRDs", False, f"the cluster does not serve {', '.join(absent)}", (INSTALL_KUBERAY,))
+        return Check(
+            "KubeRay", "CRDs", False, f"the cluster does not serve {', '.join(absent)}", (Hint(INSTALL_KUBERAY),)
+        )
     return Check("KubeRay", "CRDs", True, ", ".join(kind(name).resource for name in KUBERAY_KINDS))
 
 
@@ -52,14 +55,14 @@ def namespace_checks(cluster: Cluster, namespace: str) -> Iterator[Check]:
     try:
         stored = cluster.get("Namespace", namespace)
     except NotFoundError:
-        hint = f"kubectl create namespace {namespace}"
+        hint = Hint(f"kubectl create namespace {namespace}")
         yield Check("namespace", namespace, False, "does not exist", (hint,))
         return
     except ForbiddenError as error:
         yield Check("namespace", namespace, None, f"not permitted to {error.right}")
     else:
         if (stored.get("status") or {}).get("phase") == "Terminating":
-            hint = f"kubectl get namespace {namespace} -o yaml"
+            hint = Hint(f"kubectl get namespace {namespace} -o yaml")
             yield Check("namespace", namespace, False, "is being deleted", (hint,))
             return
         yield Check("namespace", namespace, True, "exists")
@@ -92,8 +95,8 @@ def permission_checks(cluster: Cluster, namespace: str, wanted: Mapping[str, Rig
         less = [right for right in rights.display if right in lacking]
         if fatal:
             error = not_permitted(cluster, namespace, fatal)
-            hint = f"rayllm-ctl rbac --for {name} -n {namespace} {_subject(cluster)}    # prints the Role"
-            yield Check("permissions", name, False, error.message, (*error.hints[:1], hint))
+            hint = Hint(f"rayllm-ctl rbac --for {name} -n {namespace} {_subject(cluster)}", "prints the Role")
+            yield Check("permissions", name, False, error.message, (*map(read_hint, error.hints[:1]), hint))
         elif less:
             shown = f"works, but shows less: not permitted to {', '.join(map(format_right, less))}"
             yield Check("permissions", name, None, shown)
@@ -123,7 +126,7 @@ def need_checks(cluster: Cluster, namespace: str, needed: Iterable[Need], catego
             continue
         phase = (stored.get("status") or {}).get("phase")
         if need.kind == "PersistentVolumeClaim" and phase != "Bound":
-            hint = f"kubectl describe pvc {need.name} -n {namespace}"
+            hint = Hint(f"kubectl describe pvc {need.name} -n {namespace}")
             yield Check(
                 category,
                 label,
@@ -137,11 +140,12 @@ def need_checks(cluster: Cluster, namespace: str, needed: Iterable[Need], catego
         yield Check(category, "references", True, f"{existing} objects that pods refer to exist")
 
 
-def _remedy(need: Need, namespace: str) -> tuple[str, ...]:
+def _remedy(need: Need, namespace: str) -> tuple[Hint, ...]:
     if need.kind == "Secret" and need.key:
         # Without a value: command lines end up in the shell's history.
-        return (f"kubectl create secret generic {need.name} -n {namespace} --from-file={need.key}=FILE",)
-    return (f"kubectl get {kind(need.kind).plural}" + (f" -n {namespace}" if kind(need.kind).namespaced else ""),)
+        return (Hint(f"kubectl create secret generic {need.name} -n {namespace} --from-file={need.key}=FILE"),)
+    where = f" -n {namespace}" if kind(need.kind).namespaced else ""
+    return (Hint(f"kubectl get {kind(need.kind).plural}{where}"),)
 
 
 def admission_checks(
@@ -173,5 +177,5 @@ def _admission(cluster: Cluster, namespace: str, who: str, template: Mapping[str
             "POST", kind("Pod").path(namespace), query=[("dryRun", "All")], body=pod, doing=f"admit {who}"
         )
     except UserError as error:
-        return Check(category, f"admission of {who}", False, error.message, error.hints)
+        return Check(category, f"admission of {who}", False, error.message, tuple(map(read_hint, error.hints)))
     return Check(category, f"admission of {who}", True)

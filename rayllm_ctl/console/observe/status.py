@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rayllm_ctl.console.observe.tree import age, format_replicas, tree_lines
-from rayllm_ctl.console.style import Printer, pasteable
+from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.observed.external import Reach, format_external
 from rayllm_ctl.model.observed.health import Cause, Health, State, format_queue
 
@@ -131,10 +131,10 @@ def cause_lines(cause: Cause, style: Printer) -> list[str]:
         lines += labelled_text("cause", first, style, "error" if cause.terminal else "warning")
     for number, line in enumerate(cause.evidence):
         lines += labelled_text("evidence" if number == 0 else "", line, style, "dim")
-    for number, line in enumerate(cause.hint):
+    for number, hint in enumerate(cause.hint):
         # A hint is a command to copy: it is never wrapped.
         label = style.paint(("hint" if number == 0 else "").ljust(_LABEL), "step")
-        lines.append(f"  {label}{pasteable(line)}")
+        lines.append(f"  {label}{hint}")
     return lines
 
 

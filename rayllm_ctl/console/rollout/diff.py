@@ -60,7 +60,7 @@ def format_markdown(diff: Diff) -> str:
     for item in diff.objects:
         for one in item.explanation.consequences:
             lines.append(f"- **{one.effect}** {_cell(_title(item))}: {_cell(one.message)}")
-            lines += [f"  - hint: {_code(hint)}" for hint in one.hints]
+            lines += [f"  - hint: {_code(str(hint))}" for hint in one.hints]
     for item in diff.objects:
         text = unified(diff, item)
         if text:

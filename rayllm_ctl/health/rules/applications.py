@@ -14,6 +14,7 @@ from rayllm_ctl.health.sentences.classify import classify, may_pass, sentence_hi
 from rayllm_ctl.health.sentences.exceptions import DEATH, StartFailure, one_line, read_exceptions, read_failure, reason
 from rayllm_ctl.model.observed.serve_logs import SLOW_START, controller_log, replica_logs
 from rayllm_ctl.model.observed.serve_state import Application, Deployment
+from rayllm_ctl.model.text.hint import Hint
 
 _DEFINITE = frozenset({"ModelNotFound", "ModelAccessDenied", "EngineOutOfMemory", "OOMKilled"})
 """Causes that the next of Serve's three tries meets as well."""
@@ -152,10 +153,10 @@ def is_definite(failure: StartFailure) -> bool:
 
 def failure_hints(
     context: ServiceContext, cluster: RayCluster, code: str, failure: StartFailure, pod: Pod | None
-) -> tuple[str, ...]:
+) -> tuple[Hint, ...]:
     """What to type next: what the exception's own sentence calls for, else what helps against its code."""
     head = cluster.head.name if cluster.head else f"{cluster.name}-head"
-    logs = f"rayllm-ctl logs {context.name} -n {context.namespace}"
+    logs = Hint(f"rayllm-ctl logs {context.name} -n {context.namespace}")
     if code == "OOMKilled":
         return memory_hints(context, pod)
     own = sentence_hints(failure.text, failure.frames, **hint_values(context, pod))
@@ -165,14 +166,17 @@ def failure_hints(
         case "ModelNotFound":
             if re.search(r"['\"]/|No such (?:model directory|file)", failure.text):
                 return (
-                    "rayllm-ctl deploy … --volume KIND:SOURCE:PATH --model-path FOLDER   (a folder that the pods have)",
-                    f"kubectl exec -n {context.namespace} {head} -c ray-head -- ls /models",
+                    Hint(
+                        "rayllm-ctl deploy … --volume KIND:SOURCE:PATH --model-path FOLDER",
+                        "a folder that the pods have",
+                    ),
+                    Hint(f"kubectl exec -n {context.namespace} {head} -c ray-head -- ls /models"),
                 )
-            return ("rayllm-ctl deploy … --model NAME --revision REVISION   (as the hub writes them)", logs)
+            return (Hint("rayllm-ctl deploy … --model NAME --revision REVISION", "as the hub writes them"), logs)
         case "ModelAccessDenied":
             return (
-                "rayllm-ctl deploy … --hf-token-secret NAME/KEY   (a token whose owner has been granted access)",
-                f"kubectl create secret generic hf-token -n {context.namespace} --from-file=token=FILE",
+                Hint("rayllm-ctl deploy … --hf-token-secret NAME/KEY", "a token whose owner has been granted access"),
+                Hint(f"kubectl create secret generic hf-token -n {context.namespace} --from-file=token=FILE"),
             )
         case _:
-            return ("rayllm-ctl deploy …   (after correcting what the exception names)", logs)
+            return (Hint("rayllm-ctl deploy …", "after correcting what the exception names"), logs)

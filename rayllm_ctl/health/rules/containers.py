@@ -11,6 +11,7 @@ from rayllm_ctl.health.objects.pod import Container, Exit, Pod
 from rayllm_ctl.health.sentences.classify import classify, sentence_hints
 from rayllm_ctl.health.sentences.exceptions import last_line, one_line
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 AUTOSCALER = "autoscaler"
 """Name of the sidecar that KubeRay adds to the head pod."""
@@ -80,6 +81,7 @@ def crash(context: ServiceContext, pod: Pod) -> Finding | None:
         sidecar = container.name == AUTOSCALER
         what = "the Ray autoscaler" if sidecar else f"container {container.name}"
         again = "keeps exiting" if container.restarts else "has exited"
+        previous = " --previous" if container.restarts else ""
         return finding(
             code,
             pod.subject,
@@ -93,8 +95,7 @@ def crash(context: ServiceContext, pod: Pod) -> Finding | None:
             ),
             hint=(
                 *_crash_hints(context, pod, code, said),
-                f"kubectl logs {pod.name} -c {container.name} -n {context.namespace}"
-                + (" --previous" if container.restarts else ""),
+                Hint(f"kubectl logs {pod.name} -c {container.name} -n {context.namespace}{previous}"),
             ),
             terminal=code != "HeadUnreachable" and _hopeless(pod, container, ended),
             since=ended.finished or pod.created,
@@ -116,10 +117,10 @@ def _code(context: ServiceContext, pod: Pod, container: Container, said: str) ->
     return "AcceleratorFault" if classify(said) == "AcceleratorFault" else "ContainerCrash"
 
 
-def _crash_hints(context: ServiceContext, pod: Pod, code: str, said: str) -> tuple[str, ...]:
+def _crash_hints(context: ServiceContext, pod: Pod, code: str, said: str) -> tuple[Hint, ...]:
     match code:
         case "HeadUnreachable":
-            return (f"kubectl get networkpolicy -n {context.namespace}   (one that keeps workers from the head)",)
+            return (Hint(f"kubectl get networkpolicy -n {context.namespace}", "one that keeps workers from the head"),)
         case "AcceleratorFault":
             return sentence_hints(said, **hint_values(context, pod))
         case _:
@@ -144,20 +145,20 @@ def killed_by_probe(context: ServiceContext, pod: Pod) -> Finding | None:
             f"container {container.name} of {pod.subject} keeps being restarted because its probe fails: {why}",
             headline=f"the probe of container {container.name} fails",
             evidence=(killing.quoted(), *(event.quoted() for event in failed[-1:])),
-            hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",
-                  f"kubectl logs {pod.name} -c {container.name} -n {context.namespace} --previous"),
+            hint=(Hint(f"kubectl describe pod {pod.name} -n {context.namespace}"),
+                  Hint(f"kubectl logs {pod.name} -c {container.name} -n {context.namespace} --previous")),
             since=killing.first,
             key=(pod.cluster, pod.group, container.name),
         )  # fmt: skip
     return None
 
 
-def memory_hints(context: ServiceContext, pod: Pod | None) -> tuple[str, ...]:
+def memory_hints(context: ServiceContext, pod: Pod | None) -> tuple[Hint, ...]:
     """How to give the pods of a role more memory."""
-    look = f"kubectl top pod -n {context.namespace} --containers"
+    look = Hint(f"kubectl top pod -n {context.namespace} --containers")
     if pod is not None and pod.head:
-        return (f"kubectl edit {context.resource} -n {context.namespace}   (memory of headGroupSpec)", look)
-    return (f"{context.deploy} --memory QUANTITY   (a larger limit for the workers)", look)
+        return (Hint(f"kubectl edit {context.resource} -n {context.namespace}", "memory of headGroupSpec"), look)
+    return (Hint(f"{context.deploy} --memory QUANTITY", "a larger limit for the workers"), look)
 
 
 def _telling_end(context: ServiceContext, pod: Pod, container: Container) -> Exit | None:
@@ -209,7 +210,7 @@ def _unstartable(context: ServiceContext, pod: Pod, container: Container) -> Fin
         f"container {container.name} of {pod.subject} cannot be started: {one_line(container.message, 400)}",
         headline=f"container {container.name} cannot be started",
         evidence=(f"{pod.subject}: {container.name} {container.reason}: {one_line(container.message, 400)}",),
-        hint=(*hints, f"kubectl describe pod {pod.name} -n {context.namespace}"),
+        hint=(*hints, Hint(f"kubectl describe pod {pod.name} -n {context.namespace}")),
         terminal=True,
         since=pod.created,
         key=(pod.cluster, pod.group, container.name),

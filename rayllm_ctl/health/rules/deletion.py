@@ -9,6 +9,7 @@ from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.text.hint import Hint
 
 _OVERDUE = 60.0
 """Seconds past its grace period at which a pod hangs: the kubelet itself needs some, and a busy node more."""
@@ -59,8 +60,9 @@ def _pod(context: ServiceContext, pod: Pod) -> Finding | None:
         f"{pod.subject} should have been gone {late:.0f} s ago: {why}",
         headline="a pod does not end",
         evidence=(f"{pod.subject}: deletionTimestamp {pod.deleted:%H:%M:%S}, phase {pod.phase}, node {pod.node}",),
-        hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",
-              f"kubectl delete pod {pod.name} -n {context.namespace} --force --grace-period=0   (if its node is lost)"),
+        hint=(Hint(f"kubectl describe pod {pod.name} -n {context.namespace}"),
+              Hint(f"kubectl delete pod {pod.name} -n {context.namespace} --force --grace-period=0",
+                   "if its node is lost")),
         since=pod.deleted,
     )  # fmt: skip
 
@@ -103,7 +105,7 @@ def _blocked(
     more: Sequence[str] = (),
 ) -> Finding:
     names = ", ".join(finalizers)
-    redis = ("kubectl get jobs -n " + context.namespace,) if any("redis" in name for name in finalizers) else ()
+    redis = (Hint(f"kubectl get jobs -n {context.namespace}"),) if any("redis" in name for name in finalizers) else ()
     return finding(
         "DeletionBlocked",
         subject,
@@ -112,8 +114,11 @@ def _blocked(
         evidence=(f"{subject}: metadata.finalizers {names}", *more),
         hint=(
             *redis,
-            f"kubectl get {kind_name} -n {context.namespace} -o yaml",
-            f'kubectl patch {kind_name} -n {context.namespace} --type merge -p \'{{"metadata":{{"finalizers":null}}}}\''
-            "   (by force: what the finalizer was to do is then left undone)",
+            Hint(f"kubectl get {kind_name} -n {context.namespace} -o yaml"),
+            Hint(
+                f"kubectl patch {kind_name} -n {context.namespace} --type merge "
+                '-p \'{"metadata":{"finalizers":null}}\'',
+                "by force: what the finalizer was to do is then left undone",
+            ),
         ),
     )

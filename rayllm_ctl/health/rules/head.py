@@ -11,6 +11,7 @@ from rayllm_ctl.health.progress import step
 from rayllm_ctl.health.rules.probes import START
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 _REPLACED = 20.0
 """Seconds by which a head pod is younger than its cluster if it is not the cluster's first."""
@@ -30,7 +31,7 @@ def second_head(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         f"{cluster.name} has {len(heads)} head pods, {names}; until one is left KubeRay changes and replaces nothing",
         headline=f"KubeRay does not reconcile {cluster.name}: it has {len(heads)} head pods",
         evidence=tuple(f"{pod.subject}: {'ready' if pod.ready else 'not ready'}" for pod in (kept, *extra)),
-        hint=(f"kubectl delete pod {' '.join(pod.name for pod in extra)} -n {context.namespace}",),
+        hint=(Hint(f"kubectl delete pod {' '.join(pod.name for pod in extra)} -n {context.namespace}"),),
         since=max((pod.created for pod in heads if pod.created), default=None),
     )
 
@@ -66,8 +67,8 @@ def head_down(context: ServiceContext, cluster: RayCluster) -> Finding | None:
                   losses[0].evidence if losses else "",
                   f"since {since:%H:%M:%S} ({context.age(since):.0f} s)" if since else "",
                   f"Serve: {cluster.serve.error}" if cluster.serve.error else ""),
-        hint=(f"kubectl get pods -n {context.namespace} -l {kuberay.CLUSTER}={cluster.name}",
-              f"rayllm-ctl watch {context.name} -n {context.namespace}"),
+        hint=(Hint(f"kubectl get pods -n {context.namespace} -l {kuberay.CLUSTER}={cluster.name}"),
+              Hint(f"rayllm-ctl watch {context.name} -n {context.namespace}")),
         since=since,
         recovers=since is None or context.age(since) <= START,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects.pod import Container, Pod
 from rayllm_ctl.health.sentences.exceptions import one_line
+from rayllm_ctl.model.text.hint import Hint
 
 _REASONS = (
     "ErrImagePull",
@@ -109,11 +110,14 @@ def _failed(context: ServiceContext, pod: Pod, container: Container, said: str) 
     )
 
 
-def _hints(context: ServiceContext, pod: Pod, container: Container, what: str) -> tuple[str, ...]:
+def _hints(context: ServiceContext, pod: Pod, container: Container, what: str) -> tuple[Hint, ...]:
     if container.name == "autoscaler":
-        change = f"kubectl edit {context.resource} -n {context.namespace}   (autoscalerOptions.image)"
+        change = Hint(f"kubectl edit {context.resource} -n {context.namespace}", "autoscalerOptions.image")
     else:
-        change = f"{context.deploy} --image IMAGE   (one that the cluster can pull)"
+        change = Hint(f"{context.deploy} --image IMAGE", "one that the cluster can pull")
     if "credentials" in what:
-        return (f"kubectl get serviceaccount default -n {context.namespace} -o yaml   (its imagePullSecrets)", change)
-    return (change, f"kubectl describe pod {pod.name} -n {context.namespace}")
+        return (
+            Hint(f"kubectl get serviceaccount default -n {context.namespace} -o yaml", "its imagePullSecrets"),
+            change,
+        )
+    return (change, Hint(f"kubectl describe pod {pod.name} -n {context.namespace}"))

@@ -20,6 +20,7 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import format_count
 from rayllm_ctl.model.observed.serve_state import Application, Deployment
+from rayllm_ctl.model.text.hint import Hint
 
 _RESUBMITTED = timedelta(seconds=120)
 """Time for KubeRay to give a new head its Serve configuration: it takes some seconds once the dashboard answers."""
@@ -87,8 +88,8 @@ def not_serving(
             loss.evidence if loss else "",
         ),
         hint=(
-            f"rayllm-ctl watch {context.name} -n {context.namespace}",
-            f"kubectl get pods -n {context.namespace} -l {kuberay.CLUSTER}={cluster.name}",
+            Hint(f"rayllm-ctl watch {context.name} -n {context.namespace}"),
+            Hint(f"kubectl get pods -n {context.namespace} -l {kuberay.CLUSTER}={cluster.name}"),
         ),
         since=since,
         recovers=True,

@@ -20,6 +20,7 @@ from rayllm_ctl.health.statustree import stage_since
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 LIMIT = 3600.0
 """Seconds for one step of a start where the plan gives it no more: what Ray gives an engine to start."""
@@ -72,9 +73,9 @@ def overdue(context: ServiceContext, *, seen: bool = True) -> Finding | None:
     events = [one.quoted()[:500] for one in warnings[-3:]]
     why = f": {warnings[-1].reason}: {' '.join(warnings[-1].message.split())[:300]}" if warnings else ""
     look = (
-        f"kubectl describe pod {now.pod.name} -n {context.namespace}"
+        Hint(f"kubectl describe pod {now.pod.name} -n {context.namespace}")
         if now.pod is not None
-        else f"kubectl get events -n {context.namespace} --sort-by=.lastTimestamp"
+        else Hint(f"kubectl get events -n {context.namespace} --sort-by=.lastTimestamp")
     )
     return finding(
         now.code,
@@ -90,12 +91,12 @@ def overdue(context: ServiceContext, *, seen: bool = True) -> Finding | None:
     )
 
 
-def _logs(context: ServiceContext) -> tuple[str, ...]:
+def _logs(context: ServiceContext) -> tuple[Hint, ...]:
     if context.kind == rayjob.KIND:
-        return (f"rayllm-ctl batch logs {context.name} -n {context.namespace}",)
+        return (Hint(f"rayllm-ctl batch logs {context.name} -n {context.namespace}"),)
     return (
-        f"rayllm-ctl logs {context.name} -n {context.namespace}",
-        f"rayllm-ctl events {context.name} -n {context.namespace}",
+        Hint(f"rayllm-ctl logs {context.name} -n {context.namespace}"),
+        Hint(f"rayllm-ctl events {context.name} -n {context.namespace}"),
     )
 
 

@@ -18,6 +18,7 @@ from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.health.serving import has_served
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.serve_state import Replica
+from rayllm_ctl.model.text.hint import Hint
 
 _WRONG = re.compile(
     r"statuscode: 4\d\d|command not found|executable file not found|no such file or directory|not implemented|"
@@ -171,8 +172,9 @@ def _failing(context: ServiceContext, pod: Pod, container: Container, event: Obj
         f"container {container.name} of {pod.subject} runs, but its {which} probe{target} fails: {said}",
         headline=f"the {which} probe of the {pod.role} fails",
         evidence=(event.quoted(), f"{pod.subject}: {container.name} running, not ready"),
-        hint=(f"kubectl get pod {pod.name} -n {context.namespace} -o jsonpath='{{.spec.containers[0].{which}Probe}}'",
-              f"kubectl describe pod {pod.name} -n {context.namespace}"),
+        hint=(Hint(f"kubectl get pod {pod.name} -n {context.namespace} "
+                   f"-o jsonpath='{{.spec.containers[0].{which}Probe}}'"),
+              Hint(f"kubectl describe pod {pod.name} -n {context.namespace}")),
         terminal=certain and event.count > _TWICE,
         since=event.first,
         key=(pod.cluster, pod.group, container.name, which),

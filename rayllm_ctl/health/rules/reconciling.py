@@ -12,6 +12,7 @@ from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 OVERLOOKED = 30.0
 """Seconds after which an operator that seems well should have written a status: it takes a second or two."""
@@ -71,10 +72,11 @@ def _unattended(context: ServiceContext, what: str, since: datetime | None) -> F
             f"{service.subject}: generation {service.generation}, observed {service.observed or 'none'}",
             *operator.evidence,
         ),
-        hint=(*((f"kubectl edit {deployment}   (add {context.namespace} to --watch-namespace)",) if elsewhere else ()),
-              f"kubectl get deployment,pods -n {namespace} -l app.kubernetes.io/name=kuberay-operator"
-              if operator.namespace else "kubectl get deployment,pods -A -l app.kubernetes.io/name=kuberay-operator",
-              f"kubectl logs {deployment}"),
+        hint=(*((Hint(f"kubectl edit {deployment}", f"add {context.namespace} to --watch-namespace"),)
+                if elsewhere else ()),
+              Hint(f"kubectl get deployment,pods {f'-n {namespace}' if operator.namespace else '-A'} "
+                   "-l app.kubernetes.io/name=kuberay-operator"),
+              Hint(f"kubectl logs {deployment}")),
         since=since,
     )  # fmt: skip
 

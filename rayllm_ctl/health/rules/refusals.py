@@ -12,6 +12,7 @@ from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,12 @@ class _Refusal:
     code: str
     pattern: re.Pattern[str]
     headline: str
-    hint: str
+    hint: Hint
     terminal: bool
 
 
-def _refusal(code: str, pattern: str, headline: str, hint: str, terminal: bool = True) -> _Refusal:
-    return _Refusal(code, re.compile(pattern, re.I | re.S), headline, hint, terminal)
+def _refusal(code: str, pattern: str, headline: str, command: str, terminal: bool = True) -> _Refusal:
+    return _Refusal(code, re.compile(pattern, re.I | re.S), headline, Hint(command), terminal)
 
 
 # First match wins. {ns} is the service's namespace.
@@ -110,7 +111,7 @@ def invalid_cluster(context: ServiceContext, cluster: RayCluster) -> Finding | N
         f"KubeRay rejected {cluster.subject}: {one_line(found.message, 400)}",
         headline="KubeRay rejected the RayCluster",
         evidence=(found.quoted()[:500],),
-        hint=(f"kubectl get {context.resource} -n {context.namespace} -o yaml",),
+        hint=(Hint(f"kubectl get {context.resource} -n {context.namespace} -o yaml"),),
         terminal=True,
         since=found.first,
     )
@@ -130,7 +131,7 @@ def service_account_missing(context: ServiceContext, cluster: RayCluster) -> Fin
         "autoscaler and makes no pod",
         headline=f"the ServiceAccount {account} does not exist",
         evidence=(found.quoted()[:500],),
-        hint=(f"kubectl create serviceaccount {account} -n {context.namespace}",),
+        hint=(Hint(f"kubectl create serviceaccount {account} -n {context.namespace}"),),
         terminal=context.age(found.first) >= 5,
         since=found.first,
     )
@@ -163,7 +164,7 @@ def _classified(
             evidence=(*evidence, *ranges),
             hint=(kind.hint.format(name=name.rsplit("/", 1)[-1], ns=context.namespace,
                                    kind=context.kind.lower()),
-                  f"kubectl edit {context.resource} -n {context.namespace}"),
+                  Hint(f"kubectl edit {context.resource} -n {context.namespace}")),
             terminal=kind.terminal,
             since=since,
         )  # fmt: skip

@@ -17,6 +17,7 @@ from rayllm_ctl.health.objects.ray_resources import (
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.sentences.exceptions import one_line, read_exceptions
 from rayllm_ctl.model.observed.serve_state import Deployment, Replica
+from rayllm_ctl.model.text.hint import Hint
 
 PATIENCE = 30.0
 """Seconds that a replica may look for a place: what Serve itself waits before it warns."""
@@ -108,9 +109,9 @@ def unhealthy_replica(context: ServiceContext, cluster: RayCluster) -> Finding |
                       *(f"{one.name}: {one.status}, {cluster.running(one)} of {one.target} replicas run: "
                         + one_line(one.message, 300) for one in bad),
                       f"replica log: {raised}" if raised else ""),
-            hint=(f"kubectl logs -n {context.namespace} {sorted(places)[0]} --tail=100" if places
-                  else f"kubectl get pods -n {context.namespace} -l ray.io/cluster={cluster.name}",
-                  f"rayllm-ctl watch {context.name} -n {context.namespace}"),
+            hint=(Hint(f"kubectl logs -n {context.namespace} {sorted(places)[0]} --tail=100") if places
+                  else Hint(f"kubectl get pods -n {context.namespace} -l ray.io/cluster={cluster.name}"),
+                  Hint(f"rayllm-ctl watch {context.name} -n {context.namespace}")),
             key=(cluster.name, app.name),
         )  # fmt: skip
     return None
@@ -159,11 +160,11 @@ def _pods_on_their_way(cluster: RayCluster) -> bool:
     return any(not pod.up for pod in cluster.workers)
 
 
-def _placement_hints(context: ServiceContext, impossible: bool) -> tuple[str, ...]:
-    look = f"kubectl get raycluster -n {context.namespace}"
+def _placement_hints(context: ServiceContext, impossible: bool) -> tuple[Hint, ...]:
+    look = Hint(f"kubectl get raycluster -n {context.namespace}")
     if impossible:
-        return ("rayllm-ctl deploy … --gpu GPU --tp N   (workers as large as a replica)", look)
-    return ("rayllm-ctl deploy … --max-replicas N   (more workers, or fewer replicas)", look)
+        return (Hint("rayllm-ctl deploy … --gpu GPU --tp N", "workers as large as a replica"), look)
+    return (Hint("rayllm-ctl deploy … --max-replicas N", "more workers, or fewer replicas"), look)
 
 
 def _stalled(context: ServiceContext, cluster: RayCluster, deployment: Deployment) -> Finding:
@@ -178,7 +179,7 @@ def _stalled(context: ServiceContext, cluster: RayCluster, deployment: Deploymen
         f"Ray's autoscaler adds no worker for {deployment.needs}, though a group may grow: {why}",
         headline="Ray's autoscaler adds no worker",
         evidence=(one_line(deployment.message, 400) or f"{model}: replicas wait for a place", *_group_lines(cluster)),
-        hint=(f"kubectl logs -n {context.namespace} {head} -c autoscaler --tail=50",),
+        hint=(Hint(f"kubectl logs -n {context.namespace} {head} -c autoscaler --tail=50"),),
         key=(cluster.name, "autoscaler"),
     )
 

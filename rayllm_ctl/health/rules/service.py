@@ -9,6 +9,7 @@ from rayllm_ctl.health.objects.cluster_spec import GroupSpec
 from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 _LOWERED_SECONDS = 5.0
 """In which a maximum is lowered after the last pod above it has ended; it is tried every two seconds."""
@@ -27,8 +28,8 @@ def validation_failed(context: ServiceContext) -> Finding | None:
         f"KubeRay rejected the RayService: {message}",
         headline="KubeRay rejected the RayService",
         evidence=(f"{service.subject}: Ready False, ValidationFailed: {message}", event.quoted() if event else ""),
-        hint=(f"kubectl get rayservice {context.name} -n {context.namespace} -o yaml",
-              f"rayllm-ctl delete {context.name} -n {context.namespace}   (then deploy a corrected one)"),
+        hint=(Hint(f"kubectl get rayservice {context.name} -n {context.namespace} -o yaml"),
+              Hint(f"rayllm-ctl delete {context.name} -n {context.namespace}", "then deploy a corrected one")),
         terminal=True,
         since=fields.when(service.ready, "lastTransitionTime"),
     )  # fmt: skip
@@ -51,7 +52,7 @@ def initializing_timeout(context: ServiceContext) -> Finding | None:
             f"{service.subject}: annotation {kuberay.INITIALIZING_TIMEOUT} {limit}",
             event.quoted() if event else message,
         ),
-        hint=(f"rayllm-ctl delete {context.name} -n {context.namespace}   (then deploy it again)",),
+        hint=(Hint(f"rayllm-ctl delete {context.name} -n {context.namespace}", "then deploy it again"),),
         terminal=True,
         since=fields.when(service.ready, "lastTransitionTime"),
     )
@@ -82,8 +83,8 @@ def bounds_not_applied(context: ServiceContext) -> Finding | None:
             headline=f"changed replica bounds of group {group.name} are not applied",
             evidence=(f"{service.subject}: {group.name} min {group.low}, replicas {group.replicas}, max {group.high}",
                       f"{target.subject}: {have.name} min {have.low}, replicas {have.replicas}, max {have.high}"),
-            hint=("rayllm-ctl deploy …   (the same again: it writes the bounds to both objects)",
-                  f"kubectl edit raycluster {target.name} -n {context.namespace}"),
+            hint=(Hint("rayllm-ctl deploy …", "the same again: it writes the bounds to both objects"),
+                  Hint(f"kubectl edit raycluster {target.name} -n {context.namespace}")),
         )  # fmt: skip
     return None
 
@@ -152,7 +153,10 @@ def no_serve_port(context: ServiceContext) -> Finding | None:
         headline="the head container has no port named serve",
         evidence=(f"{head.subject}: ports {', '.join(ports)}", f"there is no service/{serve_service}"),
         hint=(
-            f"kubectl edit rayservice {context.name} -n {context.namespace}   (add port 8000 named serve to ray-head)",
+            Hint(
+                f"kubectl edit rayservice {context.name} -n {context.namespace}",
+                "add port 8000 named serve to ray-head",
+            ),
         ),
         terminal=True,
     )

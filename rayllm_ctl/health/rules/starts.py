@@ -14,6 +14,7 @@ from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.sentences.exceptions import last_line, one_line
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 _REJECTED = frozenset(
     {
@@ -51,10 +52,10 @@ class _Sandbox:
 
     pattern: re.Pattern[str]
     what: str
-    hint: str
+    hint: Hint
 
 
-def _sandbox(pattern: str, what: str, hint: str) -> _Sandbox:
+def _sandbox(pattern: str, what: str, hint: Hint) -> _Sandbox:
     return _Sandbox(re.compile(pattern, re.I), what, hint)
 
 
@@ -64,29 +65,29 @@ _SANDBOXES = (
         r"assign an IP|no (?:available )?IP|IP addresses? available|no free (?:ip|address)|address(?:es)? exhausted|"
         r"InsufficientFreeAddresses|ipam|allocate (?:an? )?(?:ip|address)|IPs? (?:are )?(?:exhausted|in use)|range set",
         "has no free IP address",
-        "kubectl get pods -A -o wide --field-selector spec.nodeName={node}   (pods that hold its addresses)",
+        Hint("kubectl get pods -A -o wide --field-selector spec.nodeName={node}", "pods that hold its addresses"),
     ),
     _sandbox(
         r"no runtime for|RuntimeHandler|runtime handler|runtimeclass|OCI runtime .*not found",
         "has no such container runtime",
-        "kubectl get runtimeclass   (its handler has to be in the node's containerd configuration)",
+        Hint("kubectl get runtimeclass", "its handler has to be in the node's containerd configuration"),
     ),
     _sandbox(
         r"OOM-killed|memory limit too low",
         "cannot start it within its memory limit",
-        "kubectl get pod {pod} -n {ns} -o jsonpath='{{.spec.containers[*].resources}}'",
+        Hint("kubectl get pod {pod} -n {ns} -o jsonpath='{{.spec.containers[*].resources}}'"),
     ),
     _sandbox(
         r"sandbox image|pause",
         "cannot pull the image of the sandbox",
-        "kubectl describe node {node}   (its container runtime pulls the pause image)",
+        Hint("kubectl describe node {node}", "its container runtime pulls the pause image"),
     ),
     _sandbox(
         r"network|cni|plugin type",
         "has a network plugin that fails",
-        "kubectl get pods -A -o wide --field-selector spec.nodeName={node}   (the pod of the network plugin)",
+        Hint("kubectl get pods -A -o wide --field-selector spec.nodeName={node}", "the pod of the network plugin"),
     ),
-    _sandbox(r"", "cannot create it", "kubectl describe node {node}"),
+    _sandbox(r"", "cannot create it", Hint("kubectl describe node {node}")),
 )
 
 
@@ -143,7 +144,7 @@ def no_sandbox(context: ServiceContext, pod: Pod) -> Finding | None:
         evidence=(event.quoted()[:600], f"{pod.subject}: no container has started"),
         hint=(
             kind.hint.format(node=pod.node, ns=context.namespace, pod=pod.name),
-            f"kubectl cordon {pod.node}   (so that the next pod starts on another node)",
+            Hint(f"kubectl cordon {pod.node}", "so that the next pod starts on another node"),
         ),
         since=failed[0].first,
         key=(pod.cluster, kind.what),
@@ -179,10 +180,14 @@ def head_unreachable(context: ServiceContext, pod: Pod) -> Finding | None:
             f"log of {waits.name}: {said}" if said else "",
         ),
         hint=(
-            f"kubectl exec -n {context.namespace} {pod.name} -c {waits.name} -- getent hosts {host}"
-            "   (the cluster domain: the operator's variable CLUSTER_DOMAIN)",
-            f"kubectl get networkpolicy -n {context.namespace}   (one that keeps workers from port "
-            f"{address.rpartition(':')[2]} of the head)",
+            Hint(
+                f"kubectl exec -n {context.namespace} {pod.name} -c {waits.name} -- getent hosts {host}",
+                "the cluster domain: the operator's variable CLUSTER_DOMAIN",
+            ),
+            Hint(
+                f"kubectl get networkpolicy -n {context.namespace}",
+                f"one that keeps workers from port {address.rpartition(':')[2]} of the head",
+            ),
         ),
         since=since,
         key=(pod.cluster, "head"),
@@ -204,7 +209,7 @@ def _rejection(
     where = f"node {node}" if node else "its node"
     look = node or "NODE"
     devices = "device" in said.lower() or is_accelerator(reason.removeprefix(_LACKING))
-    plugin = "   (the pod of the device plugin)" if devices else "   (the pods on it)"
+    plugin = "the pod of the device plugin" if devices else "the pods on it"
     return finding(
         "NodeRejectedPod",
         f"pod/{pod}",
@@ -212,8 +217,8 @@ def _rejection(
         headline=f"{where} rejects pods: {reason}",
         evidence=evidence,
         hint=(
-            f"kubectl describe node {look}   (Allocatable, Conditions, Allocated resources)",
-            f"kubectl get pods -A -o wide --field-selector spec.nodeName={look}{plugin}",
+            Hint(f"kubectl describe node {look}", "Allocatable, Conditions, Allocated resources"),
+            Hint(f"kubectl get pods -A -o wide --field-selector spec.nodeName={look}", plugin),
         ),
         since=since,
         key=("rejected", node, reason),

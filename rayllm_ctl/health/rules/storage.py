@@ -12,6 +12,7 @@ from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Pod
 from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 GRACE = 10.0
 """Seconds after which a missing Secret or ConfigMap ends a wait: an operator that syncs secrets needs a moment."""
@@ -111,7 +112,7 @@ def _claim_problem(
         f"the volume claim {name} of {pod.subject} {told}",
         headline=f"the volume claim {name} is not ready",
         evidence=evidence,
-        hint=(f"kubectl describe pvc {name} -n {context.namespace}", "kubectl get storageclass"),
+        hint=(Hint(f"kubectl describe pvc {name} -n {context.namespace}"), Hint("kubectl get storageclass")),
         terminal=terminal,
         since=fields.when(pod.condition("PodScheduled"), "lastTransitionTime") or pod.created,
         key=(name,),
@@ -133,8 +134,8 @@ def _unmountable(context: ServiceContext, pod: Pod, event: ObjectEvent) -> Findi
         f"{what}{source} of {pod.subject} cannot be mounted on {pod.node}: {one_line(event.message, 400)}",
         headline=f"{what} cannot be mounted",
         evidence=(event.quoted(),),
-        hint=(f"kubectl describe pvc {claim} -n {context.namespace}",) if claim
-        else (f"kubectl describe pod {pod.name} -n {context.namespace}",),
+        hint=(Hint(f"kubectl describe pvc {claim} -n {context.namespace}"),) if claim
+        else (Hint(f"kubectl describe pod {pod.name} -n {context.namespace}"),),
         terminal="type check failed" in event.message and context.age(event.first) >= GRACE,
         since=event.first,
         key=(what, source),
@@ -164,18 +165,21 @@ def _missing(
         f"{told} in namespace {context.namespace}; {pod.subject} needs it",
         headline=told,
         evidence=evidence,
-        hint=(f"kubectl get {kind.lower()} {name} -n {context.namespace}", _create(kind, name, key, context.namespace)),
+        hint=(
+            Hint(f"kubectl get {kind.lower()} {name} -n {context.namespace}"),
+            _create(kind, name, key, context.namespace),
+        ),
         terminal=context.age(first) >= GRACE,
         since=first,
         key=(kind, name, key),
     )
 
 
-def _create(kind: str, name: str, key: str, namespace: str) -> str:
+def _create(kind: str, name: str, key: str, namespace: str) -> Hint:
     if kind == "ServiceAccount":
-        return f"kubectl create serviceaccount {name} -n {namespace}"
+        return Hint(f"kubectl create serviceaccount {name} -n {namespace}")
     what = "secret generic" if kind == "Secret" else "configmap"
-    return f"kubectl create {what} {name} -n {namespace} --from-file={key or 'KEY'}=FILE"
+    return Hint(f"kubectl create {what} {name} -n {namespace} --from-file={key or 'KEY'}=FILE")
 
 
 def _source_name(pod: Pod, message: str, kind: str) -> str:
@@ -199,7 +203,7 @@ def _unusable(context: ServiceContext, pod: Pod, container: Container) -> Findin
         f"container {container.name} of {pod.subject} cannot be created: {one_line(container.message, 400)}",
         headline=f"container {container.name} cannot be created",
         evidence=(f"{pod.subject}: {container.reason}: {container.message}",),
-        hint=(f"kubectl describe pod {pod.name} -n {context.namespace}",),
+        hint=(Hint(f"kubectl describe pod {pod.name} -n {context.namespace}"),),
         terminal=True,
         since=pod.created,
         key=(container.name, container.message),

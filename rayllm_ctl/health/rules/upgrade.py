@@ -14,6 +14,7 @@ from rayllm_ctl.health.objects.raycluster import RayCluster
 from rayllm_ctl.health.rules.scheduling.placement import accelerators, holdings
 from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 RESOURCES = frozenset(
     {
@@ -45,7 +46,7 @@ def no_gateway(context: ServiceContext) -> Finding | None:
         f"the incremental upgrade cannot shift traffic: {one_line(event.message, 300)}",
         headline="the upgrade has no gateway",
         evidence=(event.quoted()[:500],),
-        hint=("kubectl get gatewayclass", "kubectl get crd gateways.gateway.networking.k8s.io"),
+        hint=(Hint("kubectl get gatewayclass"), Hint("kubectl get crd gateways.gateway.networking.k8s.io")),
         since=event.first,
     )
 
@@ -76,9 +77,12 @@ def upgrade_blocked(context: ServiceContext, findings: tuple[Finding, ...]) -> F
             *under.cause.evidence[-1:],
         ),
         hint=(
-            "rayllm-ctl deploy … --max-replicas N   (fewer replicas meanwhile free capacity for the new cluster)",
-            f"kubectl patch rayservice {context.name} -n {context.namespace} --type merge "
-            '-p \'{"spec":{"upgradeStrategy":{"type":"None"}}}\'   (give up the upgrade to a new cluster)',
+            Hint("rayllm-ctl deploy … --max-replicas N", "fewer replicas meanwhile free capacity for the new cluster"),
+            Hint(
+                f"kubectl patch rayservice {context.name} -n {context.namespace} --type merge "
+                '-p \'{"spec":{"upgradeStrategy":{"type":"None"}}}\'',
+                "give up the upgrade to a new cluster",
+            ),
         ),
         since=under.cause.since,
     )

@@ -10,6 +10,7 @@ from rayllm_ctl.model.kube.rbac import Permission, binds, format_permissions, pe
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.text.hint import Hint
 
 _CATEGORY = "service account"
 _CLUSTER_AUDIENCE = "https://kubernetes.default.svc"
@@ -41,7 +42,7 @@ def _token_check(service: CheckedService, member: Member, account: str, mounted:
     hint = f"set {service.cluster_field}.{part}.template.spec.automountServiceAccountToken: false"
     if member.is_head and fields.flag(member.cluster, "enableInTreeAutoscaling"):
         hint += ", and mount a projected token with autoscalerOptions.volumeMounts (docs/operations/security.md)"
-    return Check(_CATEGORY, name, False, f"{told}: code that runs there can use it", (hint,))
+    return Check(_CATEGORY, name, False, f"{told}: code that runs there can use it", (Hint(remark=hint),))
 
 
 def _containers_with_token(member: Member) -> list[str]:
@@ -76,7 +77,7 @@ def _rights_check(service: CheckedService, account: str) -> Check:
         everywhere = f"in all namespaces: {format_permissions(wide)}" if wide else ""
         here = f"in {service.namespace}: {format_permissions(inside - NEEDED)}" if inside - NEEDED else ""
         told = "; ".join(part for part in (everywhere, here) if part)
-        hint = f"remove what is not needed from {', '.join(roles)}"
+        hint = Hint(remark=f"remove what is not needed from {', '.join(roles)}")
         return Check(_CATEGORY, name, False, f"more than Ray's autoscaler needs: {told}", (hint,))
     if unread:
         return Check(_CATEGORY, name, None, f"unknown: {', '.join(unread)} objects could not be read")

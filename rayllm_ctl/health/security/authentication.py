@@ -8,9 +8,10 @@ from rayllm_ctl.health.security.service import CheckedService, Member
 from rayllm_ctl.model.kube.releases import TOKEN_KUBERAY, TOKEN_RAY, is_older
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
+from rayllm_ctl.model.text.hint import Hint
 
 _CATEGORY, _NAME = "Ray", "token authentication"
-_UPGRADE = (
+_UPGRADE = Hint(
     "helm upgrade kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ "
     "-n kuberay-system"
 )
@@ -30,7 +31,7 @@ def authentication_checks(service: CheckedService) -> Iterator[Check]:
         return
     off = "off: whoever can connect to the dashboard (8265), GCS (6379) or Ray client (10001) can run code in the pods"
     if _wanted(service):
-        hint = f"rayllm-ctl status {service.name} -n {service.namespace}"
+        hint = Hint(f"rayllm-ctl status {service.name} -n {service.namespace}")
         yield Check(_CATEGORY, _NAME, False, f"{off}; the spec turns it on, and no head with it runs yet", (hint,))
         return
     ray = next((fields.text(one, "spec", "rayVersion") for one in service.clusters), "")

@@ -10,6 +10,7 @@ from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.pod_security import violations
 from rayllm_ctl.model.spec.security import PodSecurity
+from rayllm_ctl.model.text.hint import Hint
 from rayllm_ctl.model.text.problems import Problem
 
 _CATEGORY = "pods"
@@ -71,7 +72,7 @@ def _level(service: CheckedService, member: Member) -> Check:
     )
     namespace = f"--overwrite namespace {service.namespace}"
     label = "pod-security.kubernetes.io/enforce=restricted"
-    hint = f"kubectl label --dry-run=server {namespace} {label}    # lists what violates the level"
+    hint = Hint(f"kubectl label --dry-run=server {namespace} {label}", "lists what violates the level")
     if service.is_ours:
         hint = service.change("spec.security.podSecurity: restricted", "")
     return Check(_CATEGORY, name, False, "; ".join((found, *places)), (hint,))

@@ -11,6 +11,7 @@ from rayllm_ctl.model.kube.kuberay import SERVE, SERVE_PORT
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.text.hint import Hint
 
 _CATEGORY, _POLICY = "network", "NetworkPolicy"
 
@@ -29,7 +30,7 @@ def network_checks(service: CheckedService) -> Iterator[Check]:
     closed = [(member, found) for member, found in covered if found]
     if on_host := [member for member in service.members if _on_host(member)]:
         why = f"{_names(on_host)}: hostNetwork: true; NetworkPolicies do not apply to these pods"
-        yield Check(_CATEGORY, "hostNetwork", False, why, ("remove hostNetwork from the pod template",))
+        yield Check(_CATEGORY, "hostNetwork", False, why, (Hint(remark="remove hostNetwork from the pod template"),))
     if free := [member for member, found in covered if not found]:
         yield _unselected(service, free)
     if closed:
@@ -50,9 +51,9 @@ def _unselected(service: CheckedService, free: Sequence[Member]) -> Check:
     ports = ", ".join(dict.fromkeys(every)) or "all ports"
     detail = f"none selects {_names(free)}: every pod of the cluster can connect to {ports}"
     token = requires_token(service)
-    hint = "kubectl explain networkpolicy.spec.ingress"
+    hint = Hint("kubectl explain networkpolicy.spec.ingress")
     if service.is_ours:
-        hint = "set spec.security.network: restricted in the spec file, then rayllm-ctl deploy -f FILE"
+        hint = Hint(remark="set spec.security.network: restricted in the spec file, then rayllm-ctl deploy -f FILE")
     detail += "; Ray's ports ask for the token" if token else ""
     return Check(_CATEGORY, _POLICY, None if token else False, detail, (hint,))
 
@@ -68,7 +69,7 @@ def _ports(service: CheckedService, closed: Sequence[tuple[Member, list[Object]]
                 continue
             ok = False if widest is PolicyScope.EVERYONE and not token else None
             names = " ".join(dict.fromkeys(fields.name(policy) for _, found in heads for policy in found))
-            hint = f"kubectl describe networkpolicy {names} -n {service.namespace}"
+            hint = Hint(f"kubectl describe networkpolicy {names} -n {service.namespace}")
             yield Check(_CATEGORY, label, ok, _admits(peers) + ("; the token is required" if token else ""), (hint,))
     for label, peers in _by_port(closed, "Serve", SERVE, SERVE_PORT):
         yield Check(_CATEGORY, label, True, _admits(peers))
@@ -101,5 +102,5 @@ def _enforcement(service: CheckedService) -> Check:
     probe = "kubectl run probe -n OTHER_NAMESPACE --rm -it --restart=Never --image=busybox --"
     return Check(
         _CATEGORY, "enforcement", None, "unknown: the API does not tell whether the network plugin enforces policies",
-        (f"{probe} nc -zvw 3 {target}    # must time out",),
+        (Hint(f"{probe} nc -zvw 3 {target}", "must time out"),),
     )  # fmt: skip

@@ -11,6 +11,7 @@ from rayllm_ctl.model.kube.kuberay import SERVE, SERVE_PORT
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
+from rayllm_ctl.model.text.hint import Hint
 
 _KEYS, _CATEGORY = "API", "outside the cluster"
 _KINDS = ("Service", "Ingress", "HTTPRoute")
@@ -26,7 +27,7 @@ def key_checks(service: CheckedService) -> Iterator[Check]:
     elif service.key_required is None:
         yield Check(_KEYS, "API keys", None, "unknown: the service did not answer whether it requires a key")
     else:
-        hint = "set spec.gateway.keys: {} in the spec file, then rayllm-ctl deploy -f FILE"
+        hint = Hint(remark="set spec.gateway.keys: {} in the spec file, then rayllm-ctl deploy -f FILE")
         told = "not required: whoever can connect can use the models"
         yield Check(_KEYS, "API keys", None, told, (hint,) if service.is_ours and service.kind == "RayService" else ())
 
@@ -110,7 +111,7 @@ def _verdict(
     rays = [f"{ports[port]} ({port})" for port in sorted(targets) if ports.get(port, "Serve") != "Serve"]
     others = [f"{ports.get(port, 'port')} ({port})" for port in sorted(targets) if ports.get(port, "Serve") == "Serve"]
     told = f"{what}: {', '.join([*rays, *others])}"
-    look = (f"kubectl describe {subject.replace('/', ' ')} -n {service.namespace}",)
+    look = (Hint(f"kubectl describe {subject.replace('/', ' ')} -n {service.namespace}"),)
     if rays and not requires_token(service):
         return Check(_CATEGORY, subject, False, f"{told}; clients of Ray's ports can run code in the pods", look)
     if rays:

@@ -10,6 +10,7 @@ from rayllm_ctl.model.kube.cluster_spec import cluster_path, cluster_spec
 from rayllm_ctl.model.kube.labels import MANAGED_BY, MANAGER, MODEL
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object, Snapshot
+from rayllm_ctl.model.text.hint import Hint
 
 AUTOSCALER = "autoscaler"
 """Name of the container in which KubeRay runs Ray's autoscaler, beside the head."""
@@ -78,11 +79,11 @@ class CheckedService:
         """Whether there may be objects of a kind that could not be read."""
         return kind in self.snapshot.unread
 
-    def change(self, field: str, cluster_field: str) -> str:
+    def change(self, field: str, cluster_field: str) -> Hint:
         """What to change, for a hint: a field of the spec file, or one of the RayCluster's spec, with its value."""
         if self.is_ours:
-            return f"set {field} in the spec file, then rayllm-ctl deploy -f FILE"
-        return f"set {self.cluster_field}.{cluster_field} in {self.kind} {self.name}"
+            return Hint(remark=f"set {field} in the spec file, then rayllm-ctl deploy -f FILE")
+        return Hint(remark=f"set {self.cluster_field}.{cluster_field} in {self.kind} {self.name}")
 
 
 def read_checked_service(

@@ -8,6 +8,7 @@ import re
 from rayllm_ctl.health.sentences.hub_sentences import hub_address, is_about_the_hub
 from rayllm_ctl.health.sentences.sentence import Sentence
 from rayllm_ctl.health.sentences.sentences import SENTENCES
+from rayllm_ctl.model.text.hint import Hint
 
 _LONGEST = 4000
 """Characters of a text that are read: an exception says at its beginning what it is."""
@@ -42,13 +43,13 @@ def may_pass(text: str, frames: str = "") -> bool:
     return find_sentence(text, frames)[0].passes
 
 
-def sentence_hints(text: str, frames: str = "", **values: str) -> tuple[str, ...]:
+def sentence_hints(text: str, frames: str = "", **values: str) -> tuple[Hint, ...]:
     """What helps against an exception, by its sentence; empty if only its code says what does."""
     sentence, found = find_sentence(text, frames)
     known = {**values, **_derived(found)}
     hints = []
     for template in sentence.hints:
-        wanted = set(re.findall(r"\{(\w+)\}", template))
+        wanted = set(re.findall(r"\{(\w+)\}", str(template)))
         if wanted <= known.keys():
             hints.append(template.format(**known))
     return tuple(hints)

@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 
 from rayllm_ctl.health.sentences.sentence import Sentence, sentence
+from rayllm_ctl.model.text.hint import Hint
 
-_MIRROR = "{deploy} --env HF_ENDPOINT=URL   (a mirror), or --model-path FOLDER with --volume (a copy in the cluster)"
-_AGAIN = "{restart}   (when the hub answers again)"
+_MIRROR = Hint(
+    "{deploy} --env HF_ENDPOINT=URL", "a mirror; or --model-path FOLDER with --volume: a copy in the cluster"
+)
+_AGAIN = Hint("{restart}", "when the hub answers again")
 
 _HUB = (
     r"huggingface|\bhf\.co\b|hf-mirror|modelscope|xethub|\bCAS (?:service|client)|HfHub|/api/models/|/resolve/|"
@@ -19,7 +22,7 @@ _HUB = (
 """What shows that an exception, or the code that raised it, is about the model's hub or bucket."""
 
 
-def _hub(pattern: str, *hints: str) -> Sentence:
+def _hub(pattern: str, *hints: Hint) -> Sentence:
     """A sentence of an HTTP library: of the hub's only if it, or the code that raised it, is about the hub."""
     return sentence("HubUnreachable", pattern, *hints, of_hub=True)
 
@@ -28,26 +31,29 @@ HUB_SENTENCES: tuple[Sentence, ...] = (
     sentence(
         "ModelNotFound",
         r"outgoing traffic has been disabled|OfflineModeIsEnabled|offline mode is enabled",
-        "{deploy} --env HF_HUB_OFFLINE=0   (the variable forbids the download)",
-        "{deploy} --volume KIND:SOURCE:PATH --model-path FOLDER   (a folder that the pods have)",
+        Hint("{deploy} --env HF_HUB_OFFLINE=0", "the variable forbids the download"),
+        Hint("{deploy} --volume KIND:SOURCE:PATH --model-path FOLDER", "a folder that the pods have"),
     ),
     _hub(
         r"Proxy ?Error|Cannot connect to proxy|Unable to connect to proxy|Tunnel connection failed|"
         r"\b407\b.{0,20}Proxy|proxy authentication required",
-        "{deploy} --env HTTPS_PROXY=http://HOST:PORT --env NO_PROXY=HOSTS   (the proxy that lets the pods out)",
+        Hint("{deploy} --env HTTPS_PROXY=http://HOST:PORT --env NO_PROXY=HOSTS", "the proxy that lets the pods out"),
         _MIRROR,
     ),
     _hub(
         r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|SSLCertVerificationError|SSLError|SSL: |TLS handshake|"
         r"self[- ]signed certificate|unable to get local issuer certificate|invalid peer certificate",
-        "{deploy} --volume configmap:NAME:/etc/ssl/company --env SSL_CERT_FILE=/etc/ssl/company/ca.crt "
-        "--env REQUESTS_CA_BUNDLE=/etc/ssl/company/ca.crt   (the CA of the proxy)",
+        Hint(
+            "{deploy} --volume configmap:NAME:/etc/ssl/company --env SSL_CERT_FILE=/etc/ssl/company/ca.crt "
+            "--env REQUESTS_CA_BUNDLE=/etc/ssl/company/ca.crt",
+            "the CA of the proxy",
+        ),
         _MIRROR,
     ),
     _hub(
         r"\b429\b|Too ?Many ?Requests|rate.?limit|SlowDown|Please reduce your request rate",
-        "{deploy} --hf-token-secret NAME/KEY   (the hub's limits are higher for known users)",
-        "{restart}   (later), or --model-path FOLDER with --volume (one copy in the cluster for all replicas)",
+        Hint("{deploy} --hf-token-secret NAME/KEY", "the hub's limits are higher for known users"),
+        Hint("{restart}", "later; or --model-path FOLDER with --volume: one copy in the cluster for all replicas"),
     ),
     _hub(
         r"\b50[0234]\b (?:Server Error|Internal|Bad Gateway|Service|Gateway)|Bad Gateway|"
@@ -62,8 +68,8 @@ HUB_SENTENCES: tuple[Sentence, ...] = (
         r"Connection (?:refused|reset|aborted)|Network is unreachable|No route to host|RemoteDisconnected|"
         r"Server disconnected|RemoteProtocolError|IncompleteRead|EndpointConnectionError|"
         r"Could not connect to the endpoint URL|error sending request|Errno 1(?:01|10|11|13)\b",
-        "{exec} -- wget -S --spider {address}   (whether the pods reach the hub)",
-        "{deploy} --env HTTPS_PROXY=http://HOST:PORT   (where only a proxy leads out)",
+        Hint("{exec} -- wget -S --spider {address}", "whether the pods reach the hub"),
+        Hint("{deploy} --env HTTPS_PROXY=http://HOST:PORT", "where only a proxy leads out"),
         _MIRROR,
     ),
     sentence(
@@ -72,8 +78,8 @@ HUB_SENTENCES: tuple[Sentence, ...] = (
         r"error happened while trying to locate the files? on the Hub|"
         r"There was a specific connection error when(?!.*\b40[134]\b)|LocalEntryNotFound|"
         r"make sure your Internet connection is on",
-        "{exec} -- wget -S --spider {address}   (whether the pods reach the hub)",
-        "{deploy} --env HTTPS_PROXY=http://HOST:PORT   (where only a proxy leads out)",
+        Hint("{exec} -- wget -S --spider {address}", "whether the pods reach the hub"),
+        Hint("{deploy} --env HTTPS_PROXY=http://HOST:PORT", "where only a proxy leads out"),
         _MIRROR,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.text.hint import Hint
 
 
 @dataclass(frozen=True)
@@ -21,14 +22,14 @@ class Sentence:
 
     code: str
     pattern: re.Pattern[str]
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
     stage: re.Pattern[str] | None = None
     passes: bool = False
     of_hub: bool = False
 
 
 def sentence(
-    code: str, pattern: str, *hints: str, stage: str = "", passes: bool = False, of_hub: bool = False
+    code: str, pattern: str, *hints: Hint, stage: str = "", passes: bool = False, of_hub: bool = False
 ) -> Sentence:
     """A Sentence from the sources of its patterns, which ignore case."""
     return Sentence(code, re.compile(pattern, re.I), hints, re.compile(stage, re.I) if stage else None, passes, of_hub)

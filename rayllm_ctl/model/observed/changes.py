@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any, Literal, get_args
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.text.hint import Hint
 from rayllm_ctl.model.text.json_form import OMIT_NONE
 
 Effect = Literal[
@@ -69,7 +70,7 @@ class Consequence:
     effect: Effect
     message: str
     outage: bool = False
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
     extra: Mapping[str, str] | None = field(default=None, metadata=OMIT_NONE)
     capacity: bool | None = field(default=None, metadata=OMIT_NONE)
     unless: str | None = field(default=None, metadata=OMIT_NONE)
@@ -88,7 +89,7 @@ class Unread:
     """State that could not be read: why, and a hint."""
 
     why: str
-    hint: str
+    hint: Hint
 
 
 @dataclass(frozen=True)

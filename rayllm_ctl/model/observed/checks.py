@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.text.hint import Hint
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class Check:
     name: str
     ok: bool | None
     detail: str = ""
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
 
 
 @dataclass(frozen=True)

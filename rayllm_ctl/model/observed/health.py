@@ -10,6 +10,7 @@ from typing import Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.observed.external import ExternalAddress
+from rayllm_ctl.model.text.hint import Hint
 from rayllm_ctl.model.text.json_form import OMIT_NONE
 
 Object = Mapping[str, Any]
@@ -39,7 +40,7 @@ class Cause:
     object: str
     message: str
     evidence: tuple[str, ...] = ()
-    hint: tuple[str, ...] = ()
+    hint: tuple[Hint, ...] = ()
     terminal: bool = False
     since: datetime | None = None
 

@@ -83,7 +83,7 @@ def external_url(where: Endpoint, exposed: External) -> str:
     raise UserError(
         f"{shown} is not exposed outside the cluster",
         hint=(
-            "rayllm-ctl explain spec.exposure   (LoadBalancer, Ingress or HTTPRoute)",
+            "rayllm-ctl explain spec.exposure    # LoadBalancer, Ingress or HTTPRoute",
             f"rayllm-ctl port-forward {where.name} -n {where.namespace}",
         ),
     )

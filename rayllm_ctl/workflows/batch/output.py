@@ -193,7 +193,7 @@ def _reading(output: JobOutput) -> Iterator[None]:
             "credentials come from the environment: AWS_ACCESS_KEY_ID, AWS_PROFILE, GOOGLE_APPLICATION_CREDENTIALS"
         ]
         if output.endpoint:
-            hints.append("AWS_ENDPOINT_URL_S3=http://…   (its address from here, if that is one inside the cluster)")
+            hints.append("AWS_ENDPOINT_URL_S3=http://…    # its address from here, if that is one inside the cluster")
         raise UserError(f"{output.path} cannot be read{at}: {' '.join(str(error).split())}", hint=hints) from error
 
 
@@ -213,7 +213,7 @@ def _on_a_volume(cluster: Cluster, job: Mapping[str, Any], path: str) -> UserErr
     mount = max(mounts, key=lambda mounted: len(mounted["mountPath"]), default=None)
     volume = next((entry for entry in spec.get("volumes") or () if mount and entry["name"] == mount["name"]), None)
     if mount is None or volume is None:
-        return UserError(message, hint=f"kubectl get rayjob {name} -n {namespace} -o yaml   (its volumes)")
+        return UserError(message, hint=f"kubectl get rayjob {name} -n {namespace} -o yaml    # its volumes")
     reader = f"{name}-output"
     pod = {
         "spec": {

@@ -96,7 +96,7 @@ def _raise_if_terminal(name: str, namespace: str, health: BatchHealth, elapsed: 
         evidence = "".join(f"\n  {line}" for line in cause.evidence)
         raise UserError(
             f"{name} cannot run: {cause.code}: {cause.message} ({cause.object}){evidence}",
-            hint=(*cause.hint, f"rayllm-ctl batch cancel {name} -n {namespace}"),
+            hint=(*map(str, cause.hint), f"rayllm-ctl batch cancel {name} -n {namespace}"),
             exit_code=NO_ANSWER,
         )
 

@@ -122,4 +122,6 @@ def without_result(run: JobRun, pod: str, lines: Sequence[str]) -> UserError:
     shown = last_words(lines, 3) or "its log is empty"
     # The pod is deleted with its Job: only hints about settings can be followed.
     own = sentence_hints(failure.text, failure.frames, deploy="rayllm-ctl bench offline …") if failure else ()
-    return UserError(f"the Job's pod {run.namespace}/{pod} ended without a result: {shown}", hint=(*own, run.hint))
+    return UserError(
+        f"the Job's pod {run.namespace}/{pod} ended without a result: {shown}", hint=(*map(str, own), run.hint)
+    )

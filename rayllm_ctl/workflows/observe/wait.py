@@ -256,7 +256,7 @@ def raise_if_terminal(name: str, namespace: str, health: Health, elapsed: float)
             evidence = "".join(f"\n  {line}" for line in cause.evidence)
             raise UserError(
                 f"{name} will not become ready: {cause.code}: {cause.message} ({cause.object}){evidence}",
-                hint=(*cause.hint, f"rayllm-ctl status {name} -n {namespace}"),
+                hint=(*map(str, cause.hint), f"rayllm-ctl status {name} -n {namespace}"),
             )
 
 

@@ -60,7 +60,7 @@ def make_batch_plan(
         hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
         raise UsageError(
             "\n".join(map(str, problems)),
-            hint=(*hints, f"rayllm-ctl explain batchjob.{_section(problems)}   (the fields)"),
+            hint=(*hints, f"rayllm-ctl explain batchjob.{_section(problems)}    # the fields"),
         )
     service = service_of(batch)
     if batch.engine.serving_code == "mounted" and batch.cluster is None:

@@ -34,6 +34,7 @@ from rayllm_ctl.model.observed.changes import Consequence, Diff, Explain, Explan
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.observed.serve_state import ServeState
 from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.text.hint import Hint
 from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 _STALE = "the live RayCluster has other replica bounds than its RayService; rayllm-ctl deploy writes them, or"
 
-SHRINK_HINT = "rayllm-ctl deploy --upgrade shrink    # frees GPUs by stopping replicas of the first"
+SHRINK_HINT = Hint("rayllm-ctl deploy --upgrade shrink", "frees GPUs by stopping replicas of the first")
 """For a second RayCluster that does not fit beside the first."""
 
 
@@ -208,7 +209,7 @@ def _serve_state(
         return read_state(dashboard, started=name == active_cluster(service))
     except UserError as error:
         status = f"rayllm-ctl status {metadata['name']} -n {metadata['namespace']}    # why Serve does not answer"
-        return Unread(f"Serve's state could not be read ({unread(error)})", status)
+        return Unread(f"Serve's state could not be read ({unread(error)})", Hint(status))
 
 
 def _patch_commands(
@@ -232,7 +233,7 @@ def _patch_commands(
 def _with_bounds(item: ObjectDiff, commands: Sequence[str]) -> ObjectDiff:
     """`item` with hints: the commands that apply changed bounds to the live RayCluster."""
     consequences = tuple(
-        replace(one, hints=(*one.hints, *commands)) if one.effect == "bounds" else one
+        replace(one, hints=(*one.hints, *map(Hint, commands))) if one.effect == "bounds" else one
         for one in item.explanation.consequences
     )
     return replace(item, explanation=replace(item.explanation, consequences=consequences))
@@ -271,7 +272,7 @@ def _with_needs(starts: Consequence, item: ObjectDiff, cluster: Cluster | None, 
     message = f"{message}: {check.detail}"
     if check.ok:
         return replace(starts, message=message, extra=extra, capacity=True)
-    hints = ["rayllm-ctl status -A    # services that may be scaled down or deleted first"]
+    hints = [Hint("rayllm-ctl status -A", "services that may be scaled down or deleted first")]
     if item.action == "configured":
         message = f"{message}; the new RayCluster waits without a time limit"
         message += ", and the running one keeps serving" if running.serves else ""

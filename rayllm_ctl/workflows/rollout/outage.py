@@ -25,7 +25,9 @@ def meaning(diff: Diff) -> Iterator[Noted]:
                 Noted(f"{consequence.effect}: {consequence.message}")
                 for consequence in changed.explanation.consequences
             )
-            yield from (Noted(hint) for consequence in changed.explanation.consequences for hint in consequence.hints)
+            yield from (
+                Noted(str(hint)) for consequence in changed.explanation.consequences for hint in consequence.hints
+            )
 
 
 def refuse_outage(diff: Diff, live: Object) -> None:
@@ -35,7 +37,7 @@ def refuse_outage(diff: Diff, live: Object) -> None:
     for changed in diff.objects:
         lost = [consequence for consequence in changed.explanation.consequences if stops(consequence)]
         if changed.kind in WORKLOADS and lost:
-            own = tuple(hint for consequence in lost for hint in consequence.hints)
+            own = tuple(str(hint) for consequence in lost for hint in consequence.hints)
             where = f"{changed.name} -n {changed.namespace}"
             scale = f"rayllm-ctl scale {where} --min-replicas 2    # first: one keeps answering"
             raise OutageError(

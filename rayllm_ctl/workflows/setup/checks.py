@@ -20,6 +20,7 @@ from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kube.kuberay import asks_for_token
 from rayllm_ctl.model.observed.checks import Check
+from rayllm_ctl.model.text.hint import read_hint
 from rayllm_ctl.planner.deployment.ray_token import KnownCluster
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
@@ -142,7 +143,7 @@ def _guarded(category: str, name: str, look: Callable[[], Iterator[Checked]]) ->
     try:
         checks = [_of(category, checked) for checked in look()]
     except UserError as error:
-        checks.append(Check(category, name, False, error.message, error.hints))
+        checks.append(Check(category, name, False, error.message, tuple(map(read_hint, error.hints))))
     yield from checks or [Check(category, name, True)]
 
 

@@ -35,7 +35,7 @@ def test_bounds_given_twice_lead_to_commands_with_one_of_the_forms(run: Run) -> 
     [
         ("rayllm-ctl deploy -f FILE    # later", "rayllm-ctl deploy -f FILE -n a --context prod    # later"),
         ("rayllm-ctl status x -n b", "rayllm-ctl status x -n b --context prod"),
-        ("rayllm-ctl keys list x   (all)", "rayllm-ctl keys list x -n a --context prod   (all)"),
+        ("rayllm-ctl keys list x    # all", "rayllm-ctl keys list x -n a --context prod    # all"),
         ("rayllm-ctl scale --help", "rayllm-ctl scale --help"),
         ("rayllm-ctl gpus", "rayllm-ctl gpus"),
         ("rayllm-ctl render -f FILE > new.yaml", "rayllm-ctl render -f FILE -n a > new.yaml"),

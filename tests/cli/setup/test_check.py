@@ -64,7 +64,7 @@ def test_without_kuberay_it_says_how_to_install_it(run: Run, api: FakeAPI) -> No
     found = checks(run, code=1)
     assert found["KubeRay", "CRDs"]["ok"] is False
     assert "rayservices.ray.io" in found["KubeRay", "CRDs"]["detail"]
-    assert found["KubeRay", "CRDs"]["hints"][0].startswith("helm install kuberay-operator")
+    assert found["KubeRay", "CRDs"]["hints"][0]["command"].startswith("helm install kuberay-operator")
     assert ("KubeRay", "operator") not in found
 
 
@@ -73,7 +73,7 @@ def test_an_operator_that_is_scaled_to_zero(run: Run, api: FakeAPI) -> None:
     api.put(**{**operator, "spec": {**operator["spec"], "replicas": 0}, "status": {}})
     check = checks(run, code=1)["KubeRay", "operator"]
     assert "scaled to 0" in check["detail"]
-    assert check["hints"] == ["kubectl describe deployment/kuberay-operator -n kuberay-system"]
+    assert check["hints"] == [{"command": "kubectl describe deployment/kuberay-operator -n kuberay-system"}]
 
 
 def test_an_operator_that_watches_other_namespaces(run: Run, api: FakeAPI) -> None:
@@ -87,7 +87,7 @@ def test_an_operator_that_watches_other_namespaces(run: Run, api: FakeAPI) -> No
 def test_a_namespace_that_does_not_exist(run: Run, api: FakeAPI) -> None:
     api.namespaces.remove("llm")
     check = checks(run, code=1)["namespace", "llm"]
-    assert check["hints"] == ["kubectl create namespace llm"]
+    assert check["hints"] == [{"command": "kubectl create namespace llm"}]
 
 
 def test_rights_that_are_missing_and_what_grants_them(run: Run, api: FakeAPI) -> None:
@@ -95,7 +95,9 @@ def test_rights_that_are_missing_and_what_grants_them(run: Run, api: FakeAPI) ->
     found = checks(run, code=1)
     assert found["permissions", "deploy"]["ok"] is False
     assert "create rayservices.ray.io" in found["permissions", "deploy"]["detail"]
-    assert "rayllm-ctl rbac --for deploy -n llm" in found["permissions", "deploy"]["hints"][1]
+    hint = found["permissions", "deploy"]["hints"][1]
+    assert hint["command"].startswith("rayllm-ctl rbac --for deploy -n llm")
+    assert hint["remark"] == "prints the Role"
     assert found["nodes", "ready"]["ok"] is None
 
 
@@ -114,7 +116,7 @@ def test_gpu_nodes_without_a_device_plugin(run: Run, api: FakeAPI) -> None:
     api.put(**node)
     check = checks(run, code=1)["nodes", "L4"]
     assert check["detail"] == "a node labelled with it offers none to pods"
-    assert "device plugin" in check["hints"][0]
+    assert "device plugin" in check["hints"][0]["remark"]
 
 
 def test_a_gpu_node_without_a_device_plugin_is_a_warning_beside_others(run: Run, api: FakeAPI) -> None:
@@ -133,7 +135,9 @@ def test_what_a_service_names_is_looked_up(run: Run, api: FakeAPI, spec: Path) -
     text = SPEC + "  pods: {worker: {env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: api, key: token}}}]}}\n"
     found = of_service(run, spec, text, code=1)
     assert found["Secret api"]["detail"] == "does not exist in namespace llm"
-    assert found["Secret api"]["hints"] == ["kubectl create secret generic api -n llm --from-file=token=FILE"]
+    assert found["Secret api"]["hints"] == [
+        {"command": "kubectl create secret generic api -n llm --from-file=token=FILE"}
+    ]
     api.put(kind="Secret", metadata={"name": "api"}, data={"other": "eA=="})
     assert of_service(run, spec, text, code=1)["Secret api"]["detail"] == "has no key token; it has other"
     api.put(kind="Secret", metadata={"name": "api"}, data={"token": "eA=="})

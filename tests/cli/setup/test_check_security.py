@@ -61,7 +61,9 @@ def test_a_raycluster_that_somebody_else_made(run: Run, api: FakeAPI) -> None:
     live(api, *running(foreign()))
     found = checks(run, "foreign", 1)
     assert found["RayCluster foreign"]["ok"] is True
-    assert found["token authentication"]["hints"] == ["set spec.authOptions.mode: token in RayCluster foreign"]
+    assert found["token authentication"]["hints"] == [
+        {"remark": "set spec.authOptions.mode: token in RayCluster foreign"}
+    ]
 
 
 @pytest.mark.parametrize(("code", "ok"), [(200, None), (401, True), (404, None)])

@@ -153,7 +153,7 @@ def test_what_is_wrong_beforehand_is_raised(cluster: Cluster, chat: FakeAPI, loc
         listen_on_loopback(cluster, "llm", SERVICE, local),
     ):
         pass
-    assert caught.value.hints == ("--port 0   (any free port)",)
+    assert caught.value.hints == ("--port 0    # any free port",)
     chat.granted = {("list", "endpointslices.discovery.k8s.io", False)}
     with (
         pytest.raises(ForbiddenError, match="not permitted to get pods/portforward"),

@@ -15,6 +15,7 @@ from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.observed.batch_progress import Progress, Result
 from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
 from rayllm_ctl.model.observed.health import Cause, StatusNode
+from rayllm_ctl.model.text.hint import Hint
 from tests.console.sample import Screen, plain
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -27,7 +28,7 @@ DONE = dataclasses.replace(
     RUNNING, state=JobState.SUCCEEDED, message="1,997 of 2,000 rows answered, 3 with an error", output="s3://b/a",
     outcome=JobOutcome.ANSWERED, result=Result(2000, 1997, 3, elapsed_seconds=160),
 )  # fmt: skip
-STUCK = Cause("InsufficientGPU", "pod/w", "no node has 1 GPU free", ("event",), ("fewer",))
+STUCK = Cause("InsufficientGPU", "pod/w", "no node has 1 GPU free", ("event",), (Hint(remark="fewer"),))
 
 
 def lines(*healths: BatchHealth) -> list[str]:

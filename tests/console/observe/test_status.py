@@ -12,6 +12,7 @@ from rayllm_ctl.console.observe.status import service_status, service_table
 from rayllm_ctl.console.observe.tree import tree_lines
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.observed.health import Cause, Health, State, StatusNode
+from rayllm_ctl.model.text.hint import Hint
 from tests.conftest import Golden
 from tests.console.sample import HEAD, PULLING, READY, STUCK, Screen, health, plain, pod
 
@@ -36,7 +37,7 @@ def test_colours_change_nothing_but_the_colours() -> None:
 
 
 def test_a_remark_is_no_cause() -> None:
-    note = Cause("StillStarting", "rayservice/x", "on its way", ("20 s so far",), ("rayllm-ctl watch x",))
+    note = Cause("StillStarting", "rayservice/x", "on its way", ("20 s so far",), (Hint("rayllm-ctl watch x"),))
     text = service_status("x", "llm", dataclasses.replace(PULLING, causes=(note,)), plain())
     assert "cause" not in text
     assert "hint      rayllm-ctl watch x" in text

@@ -16,6 +16,7 @@ from rayllm_ctl.errors import ConflictError, UserError, WaitTimeoutError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Noted, Observed, Ready
 from rayllm_ctl.model.observed.health import Cause, Health, Object, Snapshot, State
+from rayllm_ctl.model.text.hint import Hint
 from rayllm_ctl.workflows.observe import wait
 from tests.clock import Clock
 
@@ -51,7 +52,13 @@ def ready_within(timeout: float) -> list[Observed | Noted | Ready]:
 def failing(since_seconds_ago: float | None, terminal: bool = True) -> Health:
     since = None if since_seconds_ago is None else NOW - timedelta(seconds=since_seconds_ago)
     cause = Cause(
-        "ImagePullFailed", "pod/x", "no such image none:0", ("event: not found",), ("mend it",), terminal, since
+        "ImagePullFailed",
+        "pod/x",
+        "no such image none:0",
+        ("event: not found",),
+        (Hint(remark="mend it"),),
+        terminal,
+        since,
     )
     return Health(State.FAILED, "no image", causes=(cause,), observed_at=NOW)
 

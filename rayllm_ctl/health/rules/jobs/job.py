@@ -8,6 +8,7 @@ from rayllm_ctl.health.objects import rayjob
 from rayllm_ctl.health.sentences.classify import sentence_hints
 from rayllm_ctl.health.sentences.exceptions import last_line, one_line
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint, read_hint
 
 _APP_FAILED = "AppFailed"
 """Reason of a RayJob whose driver failed; or, where Ray has not called it FAILED, of one that Ray does not know any
@@ -25,11 +26,11 @@ _LIMITS = {
 }
 
 _HINTS = {
-    "DiskFull": "a larger volume, or another output path",
-    "OutOfMemory": "more memory for the head or the workers, or a smaller batch size",
-    "EngineFailed": "the engine's own error stands in the log",
-    "AccessDenied": "the credentials of the job: kubectl get secrets -n {ns}",
-    "OutputNotEmpty": "another output folder, or an empty one",
+    "DiskFull": Hint(remark="a larger volume, or another output path"),
+    "OutOfMemory": Hint(remark="more memory for the head or the workers, or a smaller batch size"),
+    "EngineFailed": Hint(remark="the engine's own error stands in the log"),
+    "AccessDenied": Hint("kubectl get secrets -n {ns}", "the credentials of the job"),
+    "OutputNotEmpty": Hint(remark="another output folder, or an empty one"),
 }
 
 
@@ -45,7 +46,7 @@ def rejected_by_kuberay(context: JobContext) -> Finding | None:
         f"KubeRay rejected the RayJob: {job.message}",
         headline="KubeRay rejected the RayJob",
         evidence=(job.status, event.quoted() if event else ""),
-        hint=(f"kubectl get rayjob {job.name} -n {context.namespace} -o yaml", cancel_hint(context)),
+        hint=(Hint(f"kubectl get rayjob {job.name} -n {context.namespace} -o yaml"), cancel_hint(context)),
         terminal=True,
         since=event.first if event else None,
     )
@@ -65,7 +66,7 @@ def cluster_missing(context: JobContext) -> Finding | None:
         f"the RayCluster {job.cluster}, on which the job is to run, does not exist in namespace {context.namespace}",
         headline=f"the RayCluster {job.cluster} does not exist",
         evidence=(event.quoted(),),
-        hint=(f"kubectl get rayclusters -n {context.namespace}", cancel_hint(context)),
+        hint=(Hint(f"kubectl get rayclusters -n {context.namespace}"), cancel_hint(context)),
         since=event.first,
     )
 
@@ -76,16 +77,19 @@ def driver_failed(context: JobContext) -> Finding | None:
     if job is None or failure is None:
         return None
     restart = f"rayllm-ctl batch resume {context.name} -n {context.namespace}"
-    own = () if failure.hint else sentence_hints(failure.message, deploy=context.deploy, restart=restart)
-    hint = failure.hint or ("" if own else _HINTS.get(failure.code, "").format(ns=context.namespace))
-    again = f"{context.deploy}   (after correcting it)" if failure.rejected else resume_hint(context)
+    told = sentence_hints(failure.message, deploy=context.deploy, restart=restart)
+    if failure.hint:
+        told = (read_hint(failure.hint),)
+    elif not told and failure.code in _HINTS:
+        told = (_HINTS[failure.code].format(ns=context.namespace),)
+    again = Hint(context.deploy, "after correcting it") if failure.rejected else resume_hint(context)
     return finding(
         failure.code,
         job.subject,
         failure.message or "the driver gave no reason",
         headline=one_line(failure.message, 160) or "the driver failed",
         evidence=(f"driver: {failure.code}: {one_line(failure.message, 400)}", job.status),
-        hint=tuple(line for line in (hint, *own, logs_hint(context), again) if line),
+        hint=(*told, logs_hint(context), again),
         terminal=failure.rejected or job.over,
         since=job.ended,
     )
@@ -105,8 +109,8 @@ def too_many_errors(context: JobContext) -> Finding | None:
         headline=f"{result.errors:,} of {result.rows:,} rows have an error",
         evidence=(*(f"{row.row_id}: {one_line(row.error, 200)}" for row in result.first_errors), job.status),
         hint=(
-            f"rayllm-ctl batch head {context.name} -n {context.namespace}   (the column error says why)",
-            f"{context.deploy} --max-errors {result.errors}   (accept as many)",
+            Hint(f"rayllm-ctl batch head {context.name} -n {context.namespace}", "the column error says why"),
+            Hint(f"{context.deploy} --max-errors {result.errors}", "accept as many"),
         ),
         terminal=True,
         since=job.ended,
@@ -126,7 +130,7 @@ def deadline(context: JobContext) -> Finding | None:
         f"KubeRay ended the job: {what} (spec.{field})",
         headline=what,
         evidence=(job.status, job.message),
-        hint=(f"{context.deploy} --deadline DURATION   (a longer one)", resume_hint(context)),
+        hint=(Hint(f"{context.deploy} --deadline DURATION", "a longer one"), resume_hint(context)),
         terminal=True,
         since=job.ended,
     )
@@ -193,9 +197,9 @@ def driver_lost(context: JobContext) -> Finding | None:
         evidence=(job.status, one_line(job.message, 300)),
         hint=(
             resume_hint(context),
-            f"kubectl get networkpolicy -n {context.namespace}"
+            Hint(f"kubectl get networkpolicy -n {context.namespace}")
             if unread
-            else f"kubectl get events -n {context.namespace}",
+            else Hint(f"kubectl get events -n {context.namespace}"),
         ),
         terminal=job.over,
         since=job.ended,
@@ -220,16 +224,16 @@ def ended_without_a_word(context: JobContext) -> Finding | None:
     )
 
 
-def logs_hint(context: JobContext) -> str:
+def logs_hint(context: JobContext) -> Hint:
     """Look at the log of the driver."""
-    return f"rayllm-ctl batch logs {context.name} -n {context.namespace}"
+    return Hint(f"rayllm-ctl batch logs {context.name} -n {context.namespace}")
 
 
-def resume_hint(context: JobContext) -> str:
+def resume_hint(context: JobContext) -> Hint:
     """Run it again."""
-    return f"rayllm-ctl batch resume {context.name} -n {context.namespace}   (does only what is missing)"
+    return Hint(f"rayllm-ctl batch resume {context.name} -n {context.namespace}", "does only what is missing")
 
 
-def cancel_hint(context: JobContext) -> str:
+def cancel_hint(context: JobContext) -> Hint:
     """Delete it."""
-    return f"rayllm-ctl batch cancel {context.name} -n {context.namespace}   (then submit a corrected one)"
+    return Hint(f"rayllm-ctl batch cancel {context.name} -n {context.namespace}", "then submit a corrected one")

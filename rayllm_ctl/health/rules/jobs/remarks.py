@@ -7,6 +7,7 @@ from rayllm_ctl.health.jobcontext import JobContext
 from rayllm_ctl.health.rules.jobs.job import logs_hint, resume_hint
 from rayllm_ctl.model.kube.labels import QUEUE
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 
 def job_head_down(context: JobContext) -> Finding | None:
@@ -28,7 +29,7 @@ def job_head_down(context: JobContext) -> Finding | None:
         evidence=(
             f"{head.subject}: phase {head.phase}, not ready" if head else f"{cluster.subject}: no live head pod",
         ),
-        hint=(f"rayllm-ctl batch watch {context.name} -n {context.namespace}",),
+        hint=(Hint(f"rayllm-ctl batch watch {context.name} -n {context.namespace}"),),
         since=head.created if head else None,
         recovers=True,
     )
@@ -74,7 +75,7 @@ def job_suspended(context: JobContext) -> Finding | None:
         return None
     queue = fields.label(job.item, QUEUE)
     who = f"the queue {queue} of Kueue has not admitted it" if queue else "spec.suspend is set"
-    resume = (
+    resume = Hint(
         f'kubectl patch rayjob {job.name} -n {context.namespace} --type merge -p \'{{"spec":{{"suspend":false}}}}\''
     )
     return finding(
@@ -83,5 +84,5 @@ def job_suspended(context: JobContext) -> Finding | None:
         f"the job is suspended and has no pods: {who}",
         headline=f"suspended: {who}",
         evidence=(job.status, "spec.suspend true" if fields.flag(job.item, "spec", "suspend") else ""),
-        hint=(f"kubectl get workloads.kueue.x-k8s.io -n {context.namespace}" if queue else resume,),
+        hint=(Hint(f"kubectl get workloads.kueue.x-k8s.io -n {context.namespace}") if queue else resume,),
     )

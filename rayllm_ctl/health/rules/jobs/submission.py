@@ -10,6 +10,7 @@ from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects import rayservice
 from rayllm_ctl.health.objects.events import ONGOING
 from rayllm_ctl.health.sentences.exceptions import one_line
+from rayllm_ctl.model.text.hint import Hint
 
 _UNREACHED = re.compile(r"err: (?:Put|Get|Post) \"?http", re.I)
 """Serve's REST did not answer: once or twice is normal until the dashboard is up."""
@@ -38,8 +39,9 @@ def config_rejected(context: ServiceContext) -> Finding | None:
         f"Serve rejected serveConfigV2: {said}",
         headline="Serve rejected the configuration",
         evidence=(event.quoted(), f"{context.service.subject}: {generations}"),
-        hint=("rayllm-ctl deploy …   (after correcting what is named above)",
-              f"kubectl get rayservice {context.name} -n {context.namespace} -o jsonpath='{{.spec.serveConfigV2}}'"),
+        hint=(Hint("rayllm-ctl deploy …", "after correcting what is named above"),
+              Hint(f"kubectl get rayservice {context.name} -n {context.namespace} "
+                   "-o jsonpath='{.spec.serveConfigV2}'")),
         terminal=True,
         since=event.first,
     )  # fmt: skip
@@ -63,8 +65,8 @@ def unreached(context: ServiceContext) -> Finding | None:
         + one_line(event.message.rpartition("err: ")[2], 300),
         headline="the operator cannot reach Ray's dashboard",
         evidence=(event.quoted()[:500], f"{head.subject} is ready"),
-        hint=(f"kubectl get networkpolicy -n {context.namespace}",
-              f"kubectl logs -n {context.operator.namespace or 'NAMESPACE'} deployment/kuberay-operator"),
+        hint=(Hint(f"kubectl get networkpolicy -n {context.namespace}"),
+              Hint(f"kubectl logs -n {context.operator.namespace or 'NAMESPACE'} deployment/kuberay-operator")),
         since=event.first,
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ from rayllm_ctl.health.rules.containers import memory_hints
 from rayllm_ctl.health.rules.starts import rejected_before
 from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 REMEMBERED = 600.0
 """Seconds within which the loss of a pod still explains why a service is not whole: a model's start takes minutes."""
@@ -34,15 +35,15 @@ def node_lost(context: ServiceContext, pod: Pod) -> Finding | None:
     evidence: tuple[str, ...]
     if node is None and (context.nodes or pod.node not in context.silent_nodes):
         state = short = "is gone"
-        since, look = pod.created, "kubectl get nodes"
+        since, look = pod.created, Hint("kubectl get nodes")
         evidence = (f"node {pod.node}: there is no such Node",)
     elif node is None or node.ready:
         state = short = "does not answer"
-        since, look = None, f"kubectl describe node {pod.node}"
+        since, look = None, Hint(f"kubectl describe node {pod.node}")
         evidence = (f"node {pod.node}: its kubelet does not answer", f"Serve: {context.silent_nodes[pod.node]}")
     else:
         state, short = f"is NotReady ({node.not_ready_reason or 'no reason given'})", "is down"
-        since, look = node.not_ready_since, f"kubectl describe node {pod.node}"
+        since, look = node.not_ready_since, Hint(f"kubectl describe node {pod.node}")
         evidence = (f"node {pod.node}: not Ready: {node.not_ready_reason}",)
     return finding(
         "NodeLost",
@@ -52,7 +53,7 @@ def node_lost(context: ServiceContext, pod: Pod) -> Finding | None:
         evidence=(*evidence, f"{pod.subject}: phase {pod.phase}, node {pod.node}"),
         hint=(
             look,
-            f"kubectl delete pod {pod.name} -n {context.namespace} --force --grace-period=0   (if it is lost)",
+            Hint(f"kubectl delete pod {pod.name} -n {context.namespace} --force --grace-period=0", "if it is lost"),
         ),
         since=since,
         key=(pod.node,),
@@ -94,8 +95,8 @@ def _evicted(context: ServiceContext, pod: str, message: str, since: datetime | 
         f"pod/{pod} was evicted for {resource}: {told}",
         headline=f"a pod was evicted for {resource}",
         evidence=(quoted or f"pod/{pod}: phase Failed, reason Evicted: {told}",),
-        hint=(f"kubectl edit {context.resource} -n {context.namespace}   (requests and limits of {resource})",
-              f"kubectl get events -n {context.namespace} --field-selector reason=Evicted"),
+        hint=(Hint(f"kubectl edit {context.resource} -n {context.namespace}", f"requests and limits of {resource}"),
+              Hint(f"kubectl get events -n {context.namespace} --field-selector reason=Evicted")),
         since=since,
         key=("evicted", resource),
     )  # fmt: skip
@@ -139,7 +140,7 @@ def _died(context: ServiceContext, cluster: RayCluster) -> Finding | None:
         f"pods of {cluster.name} keep terminating with exit code {found['code']}, the last one pod/{pod}",
         headline="pods keep terminating",
         evidence=(attempts[-2][0].quoted(), event.quoted()),
-        hint=(f"kubectl get events -n {context.namespace} --field-selector involvedObject.name={cluster.name}",),
+        hint=(Hint(f"kubectl get events -n {context.namespace} --field-selector involvedObject.name={cluster.name}"),),
         terminal=len(attempts) > 2,
         since=attempts[0][0].first,
         key=("died", "crash"),

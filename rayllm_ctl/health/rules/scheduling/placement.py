@@ -12,6 +12,7 @@ from rayllm_ctl.health.objects.node import CORDONED, Node, required_terms
 from rayllm_ctl.health.objects.pod import Pod, is_accelerator
 from rayllm_ctl.health.objects.quantity import show
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 _CERTAIN = 15.0
 """Seconds after which "no node of this cluster can take it" is believed: a cluster autoscaler looks every 10 s."""
@@ -130,15 +131,15 @@ def _node_to_look_at(nodes: Sequence[Node], pod: Pod, resource: str) -> str:
     return max(enough, key=lambda node: (node.free.get(resource, 0.0), node.name)).name
 
 
-def _resource_hints(context: ServiceContext, pod: Pod, resource: str, node: str, never: bool) -> tuple[str, ...]:
+def _resource_hints(context: ServiceContext, pod: Pod, resource: str, node: str, never: bool) -> tuple[Hint, ...]:
     model, gpu = context.service.model if context.service else "", is_accelerator(resource)
-    asked = f"kubectl get pods -A -o wide --field-selector spec.nodeName={node}   (who holds {resource})"
+    asked = Hint(f"kubectl get pods -A -o wide --field-selector spec.nodeName={node}", f"who holds {resource}")
     if gpu and model and "," not in model:  # of several, what the planner is asked for is in the spec file
-        return (f"rayllm-ctl plan --model {model}   (what fits with fewer GPUs)", *(() if never else (asked,)))
+        return (Hint(f"rayllm-ctl plan --model {model}", "what fits with fewer GPUs"), *(() if never else (asked,)))
     if gpu:
-        return ("rayllm-ctl plan --model MODEL --tp N   (what fits with fewer GPUs)", *(() if never else (asked,)))
+        return (Hint("rayllm-ctl plan --model MODEL --tp N", "what fits with fewer GPUs"), *(() if never else (asked,)))
     flag = {"cpu": "--cpu", "memory": "--memory"}.get(resource)
-    smaller = (f"{context.deploy} {flag} QUANTITY   (ask for less {resource})",) if flag and not pod.head else ()
+    smaller = (Hint(f"{context.deploy} {flag} QUANTITY", f"ask for less {resource}"),) if flag and not pod.head else ()
     return (*smaller, *(() if never and smaller else (asked,)))
 
 
@@ -161,7 +162,9 @@ def _tainted(context: ServiceContext, pod: Pod, nodes: Sequence[Node], full: Seq
             *(f"{node.name}: {', '.join(str(taint) for taint in node.taints)}" for node in nodes[:_LINES]),
             scheduling_event(context, pod, sentence),
         ),
-        hint=(f"kubectl uncordon {nodes[0].name}" if cordoned else f"{context.deploy} --toleration {toleration}",),
+        hint=(
+            Hint(f"kubectl uncordon {nodes[0].name}" if cordoned else f"{context.deploy} --toleration {toleration}"),
+        ),
         terminal=not (cordoned or grows or full) and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, *taints),
@@ -187,9 +190,9 @@ def _mismatch(context: ServiceContext, pod: Pod, nodes: Sequence[Node], asked: s
         f"{what}: {asked}" + (f"; the nodes have {'; '.join(have)}" if have and not selected else ""),
         headline="no node satisfies the pod's affinity" if selected else "no node has the labels asked for",
         evidence=(f"{pod.subject}: {asked}", *have, scheduling_event(context, pod, sentence)),
-        hint=(f"kubectl get nodes -L {','.join(keys)}",)
+        hint=(Hint(f"kubectl get nodes -L {','.join(keys)}"),)
         if keys
-        else (f"kubectl describe pod {pod.name} -n {context.namespace}",),
+        else (Hint(f"kubectl describe pod {pod.name} -n {context.namespace}"),),
         terminal=not selected and not grows and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, pod.group, asked),
@@ -204,7 +207,7 @@ def _nodes_down(pod: Pod, nodes: Sequence[Node], sentence: str) -> Finding:
         f"the only nodes with capacity for {pod.subject} are down: {names}",
         headline=f"node {nodes[0].name} is down",
         evidence=(*(f"node {node.name}: NotReady ({node.not_ready_reason})" for node in nodes), sentence),
-        hint=(f"kubectl describe node {nodes[0].name}",),
+        hint=(Hint(f"kubectl describe node {nodes[0].name}"),),
         since=nodes[0].not_ready_since or unscheduled_since(pod),
         key=[node.name for node in nodes],
     )

@@ -16,6 +16,7 @@ from rayllm_ctl.health.rules.scheduling.node_scaling import growing, with_answer
 from rayllm_ctl.health.rules.scheduling.placement import by_nodes, scheduling_event, unscheduled_since
 from rayllm_ctl.health.rules.storage import unbound
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.text.hint import Hint
 
 SETTLE = 5.0
 """Seconds that a gate or a scheduler may take without anything being wrong: Kueue admits within one or two."""
@@ -38,8 +39,8 @@ def gated(context: ServiceContext, pod: Pod) -> Finding | None:
         f"{pod.subject} is held by the scheduling gate {names}; it is not scheduled until the gate is removed",
         headline=f"pods are held by the gate {names}",
         evidence=(f"{pod.subject}: spec.schedulingGates: {names}", _condition(pod)),
-        hint=(f"kubectl get workloads.kueue.x-k8s.io -n {context.namespace}",) if kueue
-        else (f"kubectl get pod {pod.name} -n {context.namespace} -o jsonpath='{{.spec.schedulingGates}}'",),
+        hint=(Hint(f"kubectl get workloads.kueue.x-k8s.io -n {context.namespace}"),) if kueue
+        else (Hint(f"kubectl get pod {pod.name} -n {context.namespace} -o jsonpath='{{.spec.schedulingGates}}'"),),
         since=pod.created,
         key=gates,
     )  # fmt: skip
@@ -58,7 +59,7 @@ def overlooked(context: ServiceContext, pod: Pod) -> Finding | None:
         f"no scheduler has processed {pod.subject}; its scheduler {scheduler} does not appear to be running",
         headline=f"the scheduler {scheduler} does not answer",
         evidence=(f"{pod.subject}: spec.schedulerName {scheduler}, no condition PodScheduled, no event",),
-        hint=(f"kubectl get pods -A | grep {scheduler}",),
+        hint=(Hint(f"kubectl get pods -A | grep {scheduler}"),),
         since=pod.created,
         key=(scheduler,),
     )
@@ -105,7 +106,7 @@ def _by_sentence(context: ServiceContext, pod: Pod, sentence: str) -> Finding:
         f"{pod.subject} ({wanted}) is not scheduled: {head}",
         headline=headline,
         evidence=(scheduling_event(context, pod, sentence),),
-        hint=(f"kubectl describe pod {pod.name} -n {context.namespace}", "kubectl get nodes"),
+        hint=(Hint(f"kubectl describe pod {pod.name} -n {context.namespace}"), Hint("kubectl get nodes")),
         since=unscheduled_since(pod),
         key=(pod.cluster, pod.group, code),
     )

@@ -56,7 +56,7 @@ def require_own(cluster: Cluster, name: str, namespace: str, sweep: str) -> None
         shown = f"{stored['kind'].lower()}/{stored['metadata']['name']}"
         raise UserError(
             f"{shown} exists in namespace {namespace} and was not created by this sweep, which needs the name",
-            hint=(f"{delete_command(name, namespace)}    # if it is not needed", "--name NAME   (another name)"),
+            hint=(f"{delete_command(name, namespace)}    # if it is not needed", "--name NAME    # another name"),
         )
 
 
