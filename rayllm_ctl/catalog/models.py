@@ -1,8 +1,8 @@
 """The model catalog: configs of models that people deploy, so that a plan needs no network.
 
 Data: data/models.jsonl, one line per name in the order of lower-case names. A line holds the fields of config.json that
-planning reads, or the name of a model whose config says the same, and where that was read. Written by
-scripts/catalog_models.py. A look-up parses one or two lines, never the file.
+planning reads and a summary of it, or the name of a model whose config says the same, and where that was read. Written
+by scripts/catalog_models.py. A look-up parses one or two lines, never the file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from rayllm_ctl.model.kube.names import similar
 
 @dataclass(frozen=True)
 class CatalogModel:
-    """One name. `config` is for read_config, `source` where it was read, `same_as` whose config it is."""
+    """One name. `config` is for read_config, `source` where it was read, `same_as` whose config it is. `summary`: what
+    summarize() makes of the config."""
 
     id: str
     source: str
     config: Mapping[str, Any]
+    summary: Mapping[str, Any]
     same_as: str | None = None
 
 
@@ -77,7 +79,7 @@ def _model(entry: Mapping[str, Any]) -> CatalogModel:
     whole = entry if same_as is None else _entry(same_as)
     if whole is None:
         raise ValueError(f"the catalog's {entry['id']} stands for {same_as}, which is not there")
-    return CatalogModel(entry["id"], entry["source"], whole["config"], same_as)
+    return CatalogModel(entry["id"], entry["source"], whole["config"], whole["summary"], same_as)
 
 
 def _entry(model_id: str) -> dict[str, Any] | None:

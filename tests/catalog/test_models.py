@@ -9,7 +9,9 @@ import pytest
 
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import compact, read_config
+from rayllm_ctl.catalog.summary import summarize
 from rayllm_ctl.model.plan.facts import ModelFacts
+from rayllm_ctl.workflows.plan.catalog import list_models
 
 MUST_BE_THERE = (
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -73,6 +75,19 @@ def test_every_model_can_be_read_and_is_as_small_as_it_can_be() -> None:
         assert facts.max_model_len >= 1024, model.id
         assert facts.layers, model.id
         assert compact(model.config) == model.config, model.id
+
+
+def test_the_stored_summary_is_that_of_the_config() -> None:
+    stale = [model.id for model in WHOLE if model.summary != summarize(facts_of(model.id))]
+    assert stale == [], "python scripts/catalog_models.py"
+
+
+def test_a_list_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading all configs takes several times as long as the rest of the command."""
+    monkeypatch.delattr("rayllm_ctl.workflows.plan.catalog.read_config")
+    listed = {model.id: model for model in list_models()}
+    assert listed.keys() == set(models.names())
+    assert listed["deepseek-ai/DeepSeek-R1"].parameters == pytest.approx(671e9, rel=0.02)
 
 
 def test_every_model_has_a_source() -> None:

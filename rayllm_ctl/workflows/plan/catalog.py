@@ -11,7 +11,7 @@ from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.catalog.prices import read_prices
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.plan.catalog import ModelDetails, ModelSummary
-from rayllm_ctl.model.plan.facts import AttentionCache, Cache, LatentCache, Layer, ModelFacts
+from rayllm_ctl.model.plan.facts import AttentionCache, Cache, Layer
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.text.problems import quoted
 
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 def list_models(text: str = "") -> list[ModelSummary]:
     """The models whose name or architecture contains `text`, case-insensitively; all if it is empty. By name first."""
     wanted = text.lower()
-    summaries = []
-    for model in models.models():
-        facts = _facts(model)
-        if wanted in model.id.lower() or wanted in facts.architecture.lower():
-            summaries.append(_summary(model, facts))
+    every = map(_summary, models.models())
+    summaries = [one for one in every if wanted in one.id.lower() or wanted in one.architecture.lower()]
     return sorted(summaries, key=lambda summary: wanted not in summary.id.lower())
 
 
@@ -35,10 +32,10 @@ def show_model(name: str) -> ModelDetails | None:
     model = models.find_model(name)
     if model is None:
         return None
-    facts = _facts(model)
+    facts = read_config(model.config)
     experts = next((layer.experts[0] for layer in facts.all_layers() if layer.experts), None)
     return ModelDetails(
-        summary=_summary(model, facts),
+        summary=_summary(model),
         layers=Counter(_cache_words(layer) for layer in facts.layers),
         heads=facts.heads,
         kv_heads=facts.kv_heads,
@@ -80,50 +77,20 @@ def is_gpu(name: str) -> bool:
     return True
 
 
-_FACTS: dict[str, ModelFacts] = {}
-"""Cache of the catalog, which does not change while a command runs. Several names share a config."""
-
-
-def _facts(model: CatalogModel) -> ModelFacts:
-    key = model.same_as or model.id
-    if key not in _FACTS:
-        _FACTS[key] = read_config(model.config)
-    return _FACTS[key]
-
-
-def _summary(model: CatalogModel, facts: ModelFacts) -> ModelSummary:
+def _summary(model: CatalogModel) -> ModelSummary:
+    stored = model.summary
     return ModelSummary(
         id=model.id,
-        architecture=facts.architecture,
-        parameters=facts.parameters,
-        active_parameters=facts.active_parameters if facts.moe else facts.parameters,
-        context_length=facts.max_model_len,
-        weights=facts.quantization.description if facts.quantization else facts.dtype or "not stated",
-        weight_bits=_bits(facts),
-        kinds=_kinds(facts),
+        architecture=stored["architecture"],
+        parameters=stored["parameters"],
+        active_parameters=stored["activeParameters"],
+        context_length=stored["contextLength"],
+        weights=stored["weights"],
+        weight_bits=stored["weightBits"],
+        kinds=tuple(stored["kinds"]),
         same_as=model.same_as,
         source=model.source,
     )
-
-
-def _bits(facts: ModelFacts) -> int:
-    if facts.quantization is not None:
-        return facts.quantization.weight_bits
-    return 32 if facts.dtype == "float32" else 16
-
-
-def _kinds(facts: ModelFacts) -> tuple[str, ...]:
-    caches = [cache for layer in facts.layers for cache in layer.caches]
-    attention = [cache for cache in caches if isinstance(cache, AttentionCache)]
-    kinds = {
-        "MoE": facts.moe,
-        "MLA": any(isinstance(cache, LatentCache) for cache in caches),
-        "sliding window": any(cache.window for cache in attention),
-        "chunked": any(cache.chunk for cache in attention),
-        "recurrent": any(not isinstance(cache, (AttentionCache, LatentCache)) for cache in caches),
-        "multimodal": facts.multimodal,
-    }
-    return tuple(kind for kind, holds in kinds.items() if holds) or ("dense",)
 
 
 def _cache_words(layer: Layer) -> str:
