@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.lookup.jobs import pod_templates, require_job, settings_map
 from rayllm_ctl.errors import UserError, not_written
+from rayllm_ctl.files import file_to_replace
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
 from rayllm_ctl.model.kube import kuberay
@@ -90,15 +91,19 @@ def first_rows(output: JobOutput, count: int) -> Iterator[str]:
 
 
 def download_output(output: JobOutput, folder: Path) -> Iterator[str]:
-    """Copy every part into `folder` and yield its name; skips parts that exist with the same size."""
+    """Copy every part into `folder` and yield its name; skips parts that exist with the same size.
+
+    UsageError before anything is copied if one of them would replace what is not a file, such as a named pipe.
+    """
     files, parts = _parts(output)
+    again = f"rayllm-ctl batch download {output.job} DIR -n {output.namespace}    # another directory"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for part in parts:
-            target = folder / part.base_name
+        targets = [file_to_replace(folder / part.base_name, again) for part in parts]
+        beside = [file_to_replace(target.with_name(f"{target.name}.unfinished"), again) for target in targets]
+        for part, target, unfinished in zip(parts, targets, beside, strict=True):
             if target.exists() and target.stat().st_size == part.size:
                 continue
-            unfinished = target.with_name(f"{target.name}.unfinished")
             with unfinished.open("wb") as file:
                 file.writelines(_pieces(output, files, part))
             unfinished.replace(target)

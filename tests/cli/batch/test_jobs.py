@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -231,6 +232,32 @@ def test_the_first_rows_and_all_parts_of_the_output(run: Run, bucket: Path, tmp_
     assert first.err == "2 parts copied from s3://bucket/answers\n", str(first)
     assert (here / "part-00000-000000.jsonl").read_text() == '{"row_id": "a"}\n{"row_id": "b"}\n'
     assert run("batch", "download", NAME, str(here)).err == "0 parts copied from s3://bucket/answers\n"
+
+
+@pytest.mark.parametrize("name", ["part-00000-000001.jsonl", "part-00000-000001.jsonl.unfinished"])
+def test_what_is_not_a_file_is_not_replaced(run: Run, bucket: Path, tmp_path: Path, name: str) -> None:
+    """A named pipe has no size, so it looks like a part that is to be copied again."""
+    for number in range(2):
+        (bucket / f"part-00000-00000{number}.jsonl").write_text("{}\n")
+    here = tmp_path / "here"
+    here.mkdir()
+    os.mkfifo(here / name)
+    result = run("batch", "download", NAME, str(here))
+    assert (result.code, result.out) == (2, "")
+    assert f"{here / name}: is a named pipe, not a file that can be written" in result.err
+    assert f"hint: rayllm-ctl batch download {NAME} DIR" in result.err
+    assert (here / name).is_fifo()
+    assert [file.name for file in here.iterdir()] == [name]
+
+
+def test_a_link_to_a_part_is_followed(run: Run, bucket: Path, tmp_path: Path) -> None:
+    (bucket / "part-00000-000000.jsonl").write_text("{}\n")
+    here, kept = tmp_path / "here", tmp_path / "kept.jsonl"
+    here.mkdir()
+    (here / "part-00000-000000.jsonl").symlink_to(kept)
+    assert run("batch", "download", NAME, str(here)).code == 0
+    assert kept.read_text() == "{}\n"
+    assert (here / "part-00000-000000.jsonl").is_symlink()
 
 
 def test_rows_of_a_parquet_file_are_json(run: Run, bucket: Path) -> None:
