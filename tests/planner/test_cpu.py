@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Load, Model, Parallelism
@@ -66,6 +68,38 @@ def test_a_load_that_has_no_say_is_told() -> None:
     assert plan_cpu(service(), ENGINE, TINY, "file").notes == ()
     loaded = replace(service(), load=Load(concurrency=5))
     assert "load" in plan_cpu(loaded, ENGINE, TINY, "file").notes[0]
+
+
+@pytest.mark.parametrize(
+    ("context", "load", "suggestion"),
+    [
+        (None, Load(input_tokens=2000, output_tokens=100), "--input-tokens 1948"),
+        (512, Load(input_tokens=600), "--max-model-len 601"),
+        (512, Load(output_tokens=4000), "--max-model-len 2048 --output-tokens 2047"),
+    ],
+)
+def test_a_load_above_the_context_is_refused(context: int | None, load: Load, suggestion: str) -> None:
+    asked = replace(service(max_model_len=context), load=load)
+    plan = plan_cpu(asked, ENGINE, TINY, "file")
+    assert plan.verdict == "invalid"
+    assert [(reason.code, reason.suggestion) for reason in plan.reasons] == [("load-above-context", suggestion)]
+
+
+def test_a_load_above_the_context_is_refused_for_a_model_that_only_the_pod_sees() -> None:
+    load = Load(input_tokens=2000, output_tokens=100)
+    refused = plan_cpu(replace(service(max_model_len=512), load=load), ENGINE, None, "unknown")
+    assert [(one.code, one.suggestion) for one in refused.reasons] == [("load-above-context", "--max-model-len 2100")]
+    unnamed = plan_cpu(replace(service(), load=load), ENGINE, None, "unknown")
+    assert unnamed.engine is not None
+    assert unnamed.engine.max_model_len == 2100
+
+
+def test_a_context_that_nobody_states_holds_the_load() -> None:
+    facts, load = dense(layers=2), Load(input_tokens=6000, output_tokens=1000)
+    plan = plan_cpu(replace(service(), load=load), ENGINE, facts, "file")
+    assert plan.engine is not None
+    assert (plan.verdict, plan.engine.max_model_len) == ("fits", 7000)
+    assert plan.notes[0].startswith("of the load, only the lengths of requests count")
 
 
 def test_the_size_of_the_cache_comes_from_the_environment_first() -> None:

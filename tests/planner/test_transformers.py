@@ -14,7 +14,7 @@ from rayllm_ctl.model.plan.facts import ModelFacts, Quantization
 from rayllm_ctl.model.plan.hardware import GPU, NodeShape
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.plan.transformers import TransformersPlan
-from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, PodResources, Resources
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Load, Model, PodResources, Resources
 from rayllm_ctl.model.spec.transformers import TransformersOptions
 from rayllm_ctl.planner.deployment.deployment import with_deployment
 from rayllm_ctl.planner.request import Request
@@ -266,6 +266,27 @@ def test_on_cpus_the_pod_is_sized_and_offers_ray_one_replica() -> None:
     assert plan_transformers_cpu(request(LLAMA_1B, works)).verdict == "fits"
     unseen = plan_unseen_cpu(asked, "unknown")
     assert (unseen.verdict, unseen.proven) == ("risky", False)
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_a_load_above_the_context_is_refused(kind: str) -> None:
+    planned = {"gpu": plan_transformers, "cpu": plan_transformers_cpu}[kind]
+
+    def reasons(load: Load, context: int | None) -> list[tuple[str, str]]:
+        asked = replace(service(kind=kind, max_model_len=context), load=load)
+        return [(one.code, one.suggestion) for one in planned(request(QWEN_8B, asked, H100)).reasons]
+
+    code = "load-above-context"
+    assert reasons(Load(input_tokens=5000, output_tokens=500), 4096) == [(code, "--max-model-len 5500")]
+    assert reasons(Load(input_tokens=50_000, output_tokens=960), None) == [(code, "--input-tokens 40000")]
+
+
+def test_a_context_that_nobody_states_holds_the_load() -> None:
+    load = Load(input_tokens=5000, output_tokens=500)
+    on_gpus = plan_transformers(request(QWEN_8B, replace(service(), load=load), H100)).transformers
+    on_cpus = plan_transformers_cpu(request(LLAMA_1B, replace(service(kind="cpu"), load=load))).transformers
+    unseen = plan_unseen_cpu(replace(service(kind="cpu"), load=load), "unknown").transformers
+    assert [one and one.max_model_len for one in (on_gpus, on_cpus, unseen)] == [5500] * 3
 
 
 def test_an_image_without_accelerate_is_not_taken_and_a_public_one_rejected() -> None:

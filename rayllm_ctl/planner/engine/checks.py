@@ -33,7 +33,7 @@ _NVFP4_CACHE_CAPABILITY = (10, 0)
 def request_problems(request: Request) -> Iterator[Refusal]:
     """What contradicts itself whatever the GPU: context, architecture, quantization, arguments of this version."""
     wanted = request.service.engine
-    yield from context_problems(request)
+    yield from context_problems(request.service, request.facts.max_model_len)
     yield from _architecture(request)
     yield from _quantization(request)
     yield from _gptq(request)

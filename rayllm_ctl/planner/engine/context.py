@@ -7,34 +7,55 @@ from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.model.plan.plan import Reason
-from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.spec.service import LLMService, Load
 from rayllm_ctl.planner.engine.refusal import CONTEXT, Refusal, changed_engine
 from rayllm_ctl.planner.engine.settings import load_context
-from rayllm_ctl.planner.request import Request
 
 
-def context_problems(request: Request) -> Iterator[Refusal]:
-    """The contradiction between the model, the context and the load, if there is one."""
-    wanted, longest = request.service.engine.max_model_len, request.facts.max_model_len
-    if wanted is not None and wanted > longest and not _stretched(request):
-        message = f"a context of {wanted:,} tokens exceeds the model's maximum of {longest:,}"
+def context_problems(service: LLMService, longest: int | None) -> Iterator[Refusal]:
+    """The contradiction between the model, the context and the load, if there is one.
+
+    longest: the model's maximum context; None: unknown.
+    """
+    wanted, limit = service.engine.max_model_len, None if _stretched(service) else longest
+    if limit is not None and wanted is not None and wanted > limit:
+        message = f"a context of {wanted:,} tokens exceeds the model's maximum of {limit:,}"
         reason = Reason("context-above-model", message)
         yield Refusal(reason, f"--max-model-len {CONTEXT}", changed_engine(max_model_len=None))
     else:
-        yield from _load(request)
+        yield from _load(service, limit)
 
 
-def _load(request: Request) -> Iterator[Refusal]:
-    """A load whose average request is longer than the context."""
-    load, named, longest = request.service.load, request.service.engine.max_model_len, request.facts.max_model_len
-    needed = load_context(load)
-    if needed <= (longest if named is None else named) or (named is None and _stretched(request)):
+def context_reasons(service: LLMService, longest: int | None) -> Iterator[Reason]:
+    """`context_problems` of a plan that has no alternatives: each names the flags that resolve it."""
+    for problem in context_problems(service, longest):
+        yield replace(problem.reason, suggestion=problem.flags.replace(CONTEXT, str(longest)))
+
+
+def default_context(load: Load, usual: int, longest: int | None) -> int:
+    """The context where the user states none: `usual`, or what the load needs, and no more than the model has."""
+    wanted = max(usual, load_context(load))
+    return wanted if longest is None else min(longest, wanted)
+
+
+def ignored_load(load: Load) -> str:
+    """What a plan without speeds makes of a load; empty if there is none."""
+    if load == Load():
+        return ""
+    return "of the load, only the lengths of requests count" if load_context(load) else "the load is ignored"
+
+
+def _load(service: LLMService, longest: int | None) -> Iterator[Refusal]:
+    """A load whose average request is longer than the context that the user states, or `longest`."""
+    load, named = service.load, service.engine.max_model_len
+    needed, limit = load_context(load), longest if named is None else named
+    if limit is None or needed <= limit:
         return
     parts = ((load.input_tokens, "input"), (load.output_tokens, "output"))
     lengths = " and ".join(f"{number:,} {name}" for number, name in parts if number is not None)
-    whose = f"the model's maximum context of {longest:,}" if named is None else f"a context of {named:,}"
+    whose = f"the model's maximum context of {limit:,}" if named is None else f"a context of {limit:,}"
     reason = Reason("load-above-context", f"requests of {lengths} tokens exceed {whose}")
-    if needed <= longest:
+    if longest is None or needed <= longest:
         yield Refusal(reason, f"--max-model-len {needed}", changed_engine(max_model_len=needed))
         return
     for field, flag, number, other in (
@@ -55,8 +76,8 @@ def _shorter(context: int | None, lengths: Mapping[str, Any]) -> Callable[[LLMSe
     )
 
 
-def _stretched(request: Request) -> bool:
+def _stretched(service: LLMService) -> bool:
     """Whether the user changed the model's own limit (rope scaling, or vLLM's switch for longer contexts)."""
-    args = request.service.engine.args
-    allowed = request.service.engine.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") == "1"
+    args = service.engine.args
+    allowed = service.engine.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") == "1"
     return allowed or any(name in args for name in ("hf_overrides", "rope_scaling"))

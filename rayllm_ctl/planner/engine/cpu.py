@@ -14,9 +14,10 @@ from rayllm_ctl.model.kube.quantities import GIB, gib, parse_quantity
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.plan import EngineSettings, ParallelismPlan, Plan, Reason
-from rayllm_ctl.model.spec.service import LLMService, Load, Resources
+from rayllm_ctl.model.spec.service import LLMService, Resources
 from rayllm_ctl.planner.deployment.pods import cpu_pods, size_notes
 from rayllm_ctl.planner.engine.checks import argument_problems
+from rayllm_ctl.planner.engine.context import context_reasons, default_context, ignored_load
 from rayllm_ctl.planner.engine.parallelism import Division, sharding_problem
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import CPU_BLOCK, cpu_request_bytes, speculation, whole_weights
@@ -70,8 +71,9 @@ def plan_cpu(
 
 def _unplanned(service: LLMService) -> Iterator[str]:
     """What the user asked for that has no say in a plan on CPUs."""
-    if service.load != Load():
-        yield "the load is ignored: speed on CPUs is not planned"
+    ignored = ignored_load(service.load)
+    if ignored:
+        yield f"{ignored}: speed on CPUs is not planned"
     draft = speculation(service.engine.args).model
     if draft:
         yield f"the draft model {draft} is not counted on CPUs: --memory sets the worker's limit"
@@ -82,6 +84,7 @@ def _contradictions(
 ) -> Iterator[Reason]:
     """What contradicts itself before any size is looked at."""
     yield from (problem.reason for problem in argument_problems(service, engine))
+    yield from context_reasons(service, facts.max_model_len if facts else None)
     if kv_bytes is None:
         yield _not_a_size(service)
     tensor, pipeline = service.parallelism.tensor or 1, service.parallelism.pipeline or 1
@@ -95,10 +98,6 @@ def _contradictions(
     split = sharding_problem(facts, tensor, division)
     if split is not None:
         yield split
-    wanted = service.engine.max_model_len
-    if wanted is not None and wanted > facts.max_model_len:
-        message = f"a context of {wanted:,} tokens exceeds the model's maximum of {facts.max_model_len:,}"
-        yield Reason("context-above-model", message, f"--max-model-len {facts.max_model_len}")
 
 
 def _kv_bytes(service: LLMService) -> int | None:
@@ -124,8 +123,8 @@ def _not_a_size(service: LLMService) -> Reason:
 
 def _settings(service: LLMService, engine: EngineFacts, facts: ModelFacts | None, kv_bytes: int) -> EngineSettings:
     wanted = service.engine
-    longest = min(facts.max_model_len, _LONGEST_CONTEXT) if facts else _UNSEEN_CONTEXT
-    max_model_len = wanted.max_model_len or longest
+    usual, longest = (_LONGEST_CONTEXT, facts.max_model_len) if facts else (_UNSEEN_CONTEXT, None)
+    max_model_len = wanted.max_model_len or default_context(service.load, usual, longest)
     args: dict[str, Any] = {"enforce_eager": True, **wanted.args}
     if not engine.arguments or _KV_ARGUMENT in engine.arguments:
         args[_KV_ARGUMENT] = kv_bytes

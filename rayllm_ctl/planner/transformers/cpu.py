@@ -8,13 +8,14 @@ from dataclasses import replace
 from rayllm_ctl.model.kube.quantities import GIB, gib, parse_quantity
 from rayllm_ctl.model.plan.plan import ParallelismPlan, Plan, Reason
 from rayllm_ctl.model.plan.transformers import TransformersPlan
-from rayllm_ctl.model.spec.service import LLMService, Load
+from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.pods import cpu_pods
+from rayllm_ctl.planner.engine.context import context_reasons, default_context
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.speed.startup import startup
 from rayllm_ctl.planner.transformers.activations import transformers_layer_bytes
-from rayllm_ctl.planner.transformers.gpu import checkpoint_bytes, contradictions, gpu_notes
-from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, DEFAULT_CONTEXT, options_of
+from rayllm_ctl.planner.transformers.gpu import checkpoint_bytes, contradictions, gpu_notes, not_planned
+from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, context_of, options_of
 from rayllm_ctl.planner.transformers.parts import Loading, parts_of
 
 _UNSEEN_CONTEXT = 1024
@@ -27,7 +28,7 @@ def plan_transformers_cpu(request: Request) -> Plan:
     if refused:
         return Plan("invalid", service.model.id, request.source, refused, notes=request.notes)
     dtype = _spelled(engine.dtype) if engine.dtype not in (None, "auto") else facts.dtype or "float32"
-    loading = Loading(dtype, engine.quantization, engine.max_model_len or min(facts.max_model_len, DEFAULT_CONTEXT))
+    loading = Loading(dtype, engine.quantization, context_of(request))
     parts, batch = parts_of(facts, loading), engine.max_num_seqs or DEFAULT_BATCH
     weights, request_bytes = sum(part.weights for part in parts), sum(part.cache for part in parts)
     working = batch * request_bytes + transformers_layer_bytes(facts, loading)
@@ -49,7 +50,11 @@ def plan_transformers_cpu(request: Request) -> Plan:
 def plan_unseen_cpu(service: LLMService, source: str) -> Plan:
     """The plan of a model in a folder that only the pods see; nothing is proven."""
     engine = service.engine
-    loading = Loading(_spelled(engine.dtype or "auto"), engine.quantization, engine.max_model_len or _UNSEEN_CONTEXT)
+    refused = tuple(context_reasons(service, None))
+    if refused:
+        return Plan("invalid", service.model.id, source, refused)
+    context = engine.max_model_len or default_context(service.load, _UNSEEN_CONTEXT, None)
+    loading = Loading(_spelled(engine.dtype or "auto"), engine.quantization, context)
     plan = _plan(service, source, loading, engine.max_num_seqs or DEFAULT_BATCH, 0, 0, GIB, 0)
     unseen = Reason(
         "model-not-visible",
@@ -57,8 +62,7 @@ def plan_unseen_cpu(service: LLMService, source: str) -> Plan:
         "config.json",
         "--model-config FOLDER",
     )
-    ignored = "speed with Transformers is not planned" + ("; the load is ignored" if service.load != Load() else "")
-    return replace(plan, verdict="risky", proven=False, reasons=(unseen,), notes=(ignored,))
+    return replace(plan, verdict="risky", proven=False, reasons=(unseen,), notes=(not_planned(service.load),))
 
 
 def _plan(

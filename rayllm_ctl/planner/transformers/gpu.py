@@ -10,6 +10,7 @@ from rayllm_ctl.model.plan.plan import GPUChoice, ParallelismPlan, Plan, PodSize
 from rayllm_ctl.model.plan.transformers import DevicePlan, TransformersPlan
 from rayllm_ctl.model.spec.service import LLMService, Load
 from rayllm_ctl.planner.deployment.pods import most_memory_gib, transformers_pods
+from rayllm_ctl.planner.engine.context import context_reasons, ignored_load
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.speed.cost import cost
 from rayllm_ctl.planner.speed.startup import startup
@@ -58,9 +59,7 @@ def _caveat_alone(chosen: DeviceLayout) -> bool:
 def contradictions(request: Request) -> Iterator[Reason]:
     """What contradicts the model whatever it runs on."""
     wanted, facts = request.service.engine, request.facts
-    if wanted.max_model_len is not None and wanted.max_model_len > facts.max_model_len:
-        message = f"a context of {wanted.max_model_len:,} tokens exceeds the model's maximum of {facts.max_model_len:,}"
-        yield Reason("context-above-model", message, f"--max-model-len {facts.max_model_len}")
+    yield from context_reasons(request.service, facts.max_model_len)
     own = facts.quantization
     if own is not None and wanted.quantization is not None:
         message = f"the checkpoint is quantized with {own.method} and cannot be quantized with {wanted.quantization}"
@@ -81,7 +80,12 @@ def gpu_notes(request: Request) -> Iterator[str]:
     if facts.moe and service.engine.quantization is not None:
         method = service.engine.quantization
         yield f"{method} leaves routed experts as they are: Transformers has them in no linear layer"
-    yield "speed with Transformers is not planned" + ("; the load is ignored" if service.load != Load() else "")
+    yield not_planned(service.load)
+
+
+def not_planned(load: Load) -> str:
+    """The note that no speed is planned, and which part of the load counts."""
+    return "; ".join(filter(None, ("speed with Transformers is not planned", ignored_load(load))))
 
 
 def transformers_plan(

@@ -8,6 +8,7 @@ from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Reason, Verdict
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.spec.transformers import TransformersOptions
+from rayllm_ctl.planner.engine.context import default_context
 from rayllm_ctl.planner.engine.settings import has_bfloat16, resolve_dtype
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.speed.cost import replica_price
@@ -58,8 +59,13 @@ def options_of(service: LLMService) -> TransformersOptions:
 def loading_of(request: Request, gpu: GPU) -> Loading:
     """How the model is loaded on GPUs of this kind."""
     engine, facts = request.service.engine, request.facts
-    context = engine.max_model_len or min(facts.max_model_len, DEFAULT_CONTEXT)
-    return Loading(resolve_dtype(engine.dtype, facts, gpu), engine.quantization, context)
+    return Loading(resolve_dtype(engine.dtype, facts, gpu), engine.quantization, context_of(request))
+
+
+def context_of(request: Request) -> int:
+    """The tokens of the longest request."""
+    service = request.service
+    return service.engine.max_model_len or default_context(service.load, DEFAULT_CONTEXT, request.facts.max_model_len)
 
 
 def layouts(request: Request) -> list[DeviceLayout]:
