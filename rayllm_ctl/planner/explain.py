@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from rayllm_ctl.model.kube.quantities import gib
 from rayllm_ctl.model.plan.plan import CandidateSummary, Reason
+from rayllm_ctl.planner.engine.checks import build_caveats
 from rayllm_ctl.planner.memory import Formula
 from rayllm_ctl.planner.request import Candidate, Request
-from rayllm_ctl.planner.speed.cost import per_million_output_tokens
-from rayllm_ctl.planner.suggest import effect, layout_flags
-
-_CLOSEST = 2
+from rayllm_ctl.planner.suggest import effect
 
 
 def why(request: Request, ranked: Sequence[Candidate]) -> tuple[Reason, ...]:
@@ -20,8 +18,7 @@ def why(request: Request, ranked: Sequence[Candidate]) -> tuple[Reason, ...]:
     reasons = []
     if rest:
         reasons.append(Reason("chosen", _chosen(request, ranked)))
-        reasons += _cheaper_tokens(request, chosen, rest)
-    for candidate in _cheaper(chosen, rest)[:_CLOSEST]:
+    for candidate in _next(request, chosen, rest):
         reasons.append(Reason("smaller-does-not", f"{candidate.shape} is insufficient: {_line(candidate)}"))
     return tuple(reasons)
 
@@ -36,35 +33,7 @@ def _chosen(request: Request, ranked: Sequence[Candidate]) -> str:
     if chosen.price is None:
         return f"{chosen.shape} has the fewest GPUs of {counts}; no price of those that fit is known"
     known = "known " if any(c.price is None for c in fitting) else ""
-    return f"{chosen.shape} has the best {known}cost of {counts}"
-
-
-def _cheaper_tokens(request: Request, chosen: Candidate, rest: Sequence[Candidate]) -> list[Reason]:
-    """That another one that could serve in its place answers for less per token, where USD per hour decided."""
-    mine = _token_price(chosen)
-    if (request.service.load.objective or "cost") != "cost" or mine is None or chosen.settings is None:
-        return []
-    context, vendor = chosen.settings.max_model_len, chosen.shape.gpu.vendor
-    others = [
-        (price, number, other)
-        for number, other in enumerate(rest)
-        if other.verdict == "fits" and other.shape.gpu.vendor == vendor
-        if other.settings is not None and other.settings.max_model_len >= context
-        if (price := _token_price(other)) is not None and price < mine
-    ]
-    if not others:
-        return []
-    price, _, other = min(others)
-    text = f"USD/h decides; {layout_flags(other)} costs {price:,.2f} instead of {mine:,.2f} USD per million tokens"
-    return [Reason("cheaper-tokens", text)]
-
-
-def _token_price(candidate: Candidate) -> float | None:
-    """USD per million output tokens in cents, as the plan of a candidate shows it; None if it is not known."""
-    if candidate.price is None or candidate.throughput is None:
-        return None
-    found = per_million_output_tokens(candidate.price, candidate.throughput.at_load.output_tokens_per_second)
-    return None if found is None else round(found.typical, 2)
+    return f"{chosen.shape} has the lowest {known}USD/h of {counts}"
 
 
 def summaries(ranked: Sequence[Candidate]) -> tuple[CandidateSummary, ...]:
@@ -84,13 +53,24 @@ def _value(formula: Formula) -> str:
     return f"{formula.value:,.2f} {formula.unit}".rstrip()
 
 
-def _cheaper(chosen: Candidate, rest: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates that would cost less (no price known: need fewer GPUs) but do not fit, the nearest first."""
+def _next(request: Request, chosen: Candidate, rest: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that a user asks about first, and that do not fit: the next cheaper, and the next smaller.
+
+    The next cheaper has no more GPUs, of a kind that the default image runs on; the next smaller is of the same kind.
+    """
+    lacking = [one for one in rest if one.verdict != "fits" and one.shape.pipeline <= chosen.shape.pipeline]
+    found: list[Candidate] = []
     if chosen.price is not None:
-        less = [c for c in rest if c.verdict != "fits" and c.price is not None and c.price < chosen.price]
-        return sorted(less, key=lambda c: -(c.price or 0.0))
-    less = [c for c in rest if c.verdict != "fits" and c.shape.gpus < chosen.shape.gpus]
-    return sorted(less, key=lambda c: -c.shape.gpus)
+        cheaper = [
+            one
+            for one in lacking
+            if one.price is not None and one.price < chosen.price and one.shape.gpus <= chosen.shape.gpus
+            if one.shape.gpu.vendor == chosen.shape.gpu.vendor and not any(build_caveats(request, one.shape.gpu))
+        ]
+        found += sorted(cheaper, key=lambda one: -(one.price or 0.0))[:1]
+    smaller = [one for one in lacking if one.shape.gpu == chosen.shape.gpu and one.shape.gpus < chosen.shape.gpus]
+    found += [one for one in sorted(smaller, key=lambda one: -one.shape.gpus)[:1] if one not in found]
+    return found
 
 
 def _line(candidate: Candidate) -> str:

@@ -14,6 +14,7 @@ from rayllm_ctl.planner.engine.refusal import CONTEXT, Refusal
 from rayllm_ctl.planner.evaluate import longest_sure_context, most_sure_sequences
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import cheapest, search_plan
+from rayllm_ctl.planner.speed.cost import per_million_output_tokens
 
 _MOST = 4
 _FEWER_SEQUENCES = 256
@@ -48,7 +49,13 @@ def suggestions(request: Request, candidate: Candidate) -> tuple[Suggestion, ...
 
 
 def alternatives(request: Request, ranked: Sequence[Candidate]) -> tuple[Suggestion, ...]:
-    """What also fits beside the first of `ranked`: fewer GPUs where the user named TP, other kinds otherwise."""
+    """What also fits beside the first of `ranked`: fewer GPUs where the user named TP, other kinds otherwise; and what
+    costs less per token."""
+    found = {change.flags: change for change in _beside(request, ranked)}
+    return tuple((found | {change.flags: change for change in _cheaper_tokens(request, ranked)}).values())
+
+
+def _beside(request: Request, ranked: Sequence[Candidate]) -> tuple[Suggestion, ...]:
     chosen = ranked[0]
     if request.service.parallelism.tensor is not None:
         return _fewer_gpus(request, chosen)
@@ -60,6 +67,35 @@ def alternatives(request: Request, ranked: Sequence[Candidate]) -> tuple[Suggest
         if len(found) == 2:
             break
     return tuple(found.values())
+
+
+def _cheaper_tokens(request: Request, ranked: Sequence[Candidate]) -> list[Suggestion]:
+    """The one that could serve in place of the first for the least per token, where USD per hour decided."""
+    chosen, rest = ranked[0], ranked[1:]
+    mine = _token_price(chosen)
+    if (request.service.load.objective or "cost") != "cost" or mine is None or chosen.settings is None:
+        return []
+    context, vendor = chosen.settings.max_model_len, chosen.shape.gpu.vendor
+    others = [
+        (price, number, other)
+        for number, other in enumerate(rest)
+        if other.verdict == "fits" and other.shape.gpu.vendor == vendor
+        if other.settings is not None and other.settings.max_model_len >= context
+        if (price := _token_price(other)) is not None and price < mine
+    ]
+    if not others:
+        return []
+    price, _, other = min(others)
+    tokens = f"{price:,.2f} instead of {mine:,.2f} USD per million output tokens"
+    return [Suggestion(layout_flags(other), f"{effect(other)}, {tokens}")]
+
+
+def _token_price(candidate: Candidate) -> float | None:
+    """USD per million output tokens in cents, as the plan of a candidate shows it; None if it is not known."""
+    if candidate.price is None or candidate.throughput is None:
+        return None
+    found = per_million_output_tokens(candidate.price, candidate.throughput.at_load.output_tokens_per_second)
+    return None if found is None else round(found.typical, 2)
 
 
 def effect(chosen: Candidate, instead_of: Candidate | None = None) -> str:

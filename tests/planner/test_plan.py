@@ -12,7 +12,7 @@ from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import ModelFacts, Quantization, Scheme, StateCache
 from rayllm_ctl.model.plan.hardware import GPU, NodeShape
-from rayllm_ctl.model.plan.plan import Cost, Plan
+from rayllm_ctl.model.plan.plan import Cost, Plan, Suggestion
 from rayllm_ctl.model.spec.service import (
     Engine,
     LLMService,
@@ -127,32 +127,57 @@ def test_gpus_without_a_price_are_not_the_best_cost() -> None:
     assert found.reasons[0].message.startswith("2 × free (TP 2) has the fewest GPUs of")
     assert "no price of those that fit is known" in found.reasons[0].message
     mixed = plan(dense(), free, L4)
-    assert "2 × L4 (TP 2) has the best known cost of" in mixed.reasons[0].message
-    assert "has the best cost of" in plan(dense(), L4).reasons[0].message
+    assert "2 × L4 (TP 2) has the lowest known USD/h of" in mixed.reasons[0].message
+    assert "has the lowest USD/h of" in plan(dense(), L4).reasons[0].message
 
 
-def test_what_costs_less_per_token_is_named_where_the_hour_decides() -> None:
+def per_token(found: Plan) -> list[Suggestion]:
+    return [change for change in found.suggestions if "per million output tokens" in change.effect]
+
+
+def test_what_costs_less_per_token_is_suggested_where_the_hour_decides() -> None:
     found = plan(dense(), L4, H100)
-    cheaper = next(reason.message for reason in found.reasons if reason.code == "cheaper-tokens")
-    named = plan(dense(), H100, tp=2)
-    for one in (found, named):
-        assert isinstance(one.cost, Cost)
-        assert one.cost.per_million_output_tokens is not None
-        assert f"{one.cost.per_million_output_tokens.typical:.2f}" in cheaper
-    assert cheaper.startswith("USD/h decides; --gpu H100-80GB --tp 2 costs ")
+    (cheaper,) = per_token(found)
+    assert cheaper.flags == "--gpu H100-80GB --tp 2"
+    mine, other = found.cost, plan(dense(), H100, tp=2).cost
+    assert isinstance(mine, Cost)
+    assert isinstance(other, Cost)
+    assert mine.per_million_output_tokens is not None
+    assert other.per_million_output_tokens is not None
+    prices = f"{other.per_million_output_tokens.typical:.2f} instead of {mine.per_million_output_tokens.typical:.2f}"
+    assert cheaper.effect.startswith("fits, ")
+    assert cheaper.effect.endswith(f" USD/h, {prices} USD per million output tokens")
+
+
+def test_what_is_suggested_twice_is_one_line() -> None:
+    """The other kind of GPU that fits also costs less per token."""
+    found = plan(dense(), L4, H100, max_model_len=8192, load=Load(concurrency=1))
+    assert [change.flags for change in found.suggestions] == ["--gpu H100-80GB --tp 1"]
+    assert per_token(found) == list(found.suggestions)
 
 
 def test_nothing_is_named_that_costs_more_per_token_or_has_no_price() -> None:
-    def codes(*gpus: GPU, **how: Any) -> set[str]:
-        return {reason.code for reason in plan(dense(), *gpus, **how).reasons}
+    def flags(*gpus: GPU, **how: Any) -> list[str]:
+        return [change.flags for change in per_token(plan(dense(), *gpus, **how))]
 
     dear, free = replace(H100, price_per_hour={"any": 1000.0}), replace(H100, price_per_hour={})
     for other in (dear, free):
-        assert plan(dense(), L4, other).reasons[1].message.startswith("USD/h decides; --gpu L4 --tp 4 ")
-    assert "cheaper-tokens" not in codes(L4, tp=4)
-    assert "cheaper-tokens" not in codes(L4, dear, tp=4)
-    assert "cheaper-tokens" in codes(L4, H100, tp=4)
-    assert "cheaper-tokens" not in codes(L4, H100, tp=4, load=Load(objective="latency"))
+        assert flags(L4, other) == ["--gpu L4 --tp 4"]
+    assert flags(L4, tp=4) == flags(L4, dear, tp=4) == []
+    assert flags(L4, H100, tp=4) == ["--gpu H100-80GB --tp 4"]
+    assert flags(L4, H100, tp=4, load=Load(objective="latency")) == []
+
+
+def test_what_is_explained_is_the_next_cheaper_and_the_next_smaller() -> None:
+    """Not a GPU without released builds, nor many small ones, whatever their price."""
+    old = replace(T4, name="old", compute_capability=(7, 0), shapes=H100.shapes[:1], price_per_hour={"any": 2.9})
+    half = replace(H100, name="half", memory_bytes=H100.memory_bytes // 2, price_per_hour={"any": 2.0})
+    many = replace(L4, name="many", memory_bytes=int(8 * GIB), price_per_hour={"any": 0.7})
+    found = plan(LLAMA_70B, replace(H100, price_per_hour={"any": 3.0}), old, half, many, max_model_len=8192)
+    assert codes(found) == ["chosen", "smaller-does-not", "smaller-does-not"]
+    lines = [reason.message.partition(" is insufficient")[0] for reason in found.reasons[1:]]
+    assert found.reasons[0].message.startswith("4 × H100-80GB (TP 4) ")
+    assert lines == ["4 × half (TP 4)", "2 × H100-80GB (TP 2)"]
 
 
 def test_stages_that_the_user_asked_for_are_no_reason_for_a_shorter_context() -> None:
@@ -270,7 +295,7 @@ def test_alternatives_are_other_kinds_that_fit(facts: ModelFacts) -> None:
     for suggestion in found.suggestions:
         words = suggestion.flags.split()
         flags = dict(zip(words[::2], words[1::2], strict=True))
-        assert flags["--gpu"] != found.gpu.name
+        assert flags["--gpu"] != found.gpu.name or suggestion in per_token(found)
         gpu = next(gpu for gpu in CATALOG if gpu.name == flags["--gpu"])
         assert plan(facts, gpu, tp=int(flags["--tp"]), pp=int(flags.get("--pp", 1))).verdict == "fits"
 

@@ -44,7 +44,7 @@ def why_transformers(request: Request, found: Sequence[DeviceLayout]) -> Iterato
         fitting = [one for one in found if one.verdict == "fits"]
         counts = f"{len(found)} candidates, {len(fitting)} of which fit"
         known = "known " if any(one.price is None for one in fitting) else ""
-        priced = f"has the best {known}cost of {counts}"
+        priced = f"has the lowest {known}USD/h of {counts}"
         unknown = f"has the fewest GPUs of {counts}; no price of those that fit is known"
         yield Reason("chosen", f"{chosen} {unknown if chosen.price is None else priced}")
     smaller = [one for one in rest if one.gpu == chosen.gpu and one.gpus < chosen.gpus]
