@@ -103,7 +103,8 @@ def _where(plan: Plan) -> str:
 
 def _engine_type(plan: Plan) -> str:
     engine = plan.engine or plan.transformers
-    return engine.dtype if engine else ""
+    weights = plan.engine.weights if plan.engine else None
+    return ", weights ".join(filter(None, (engine.dtype, weights))) if engine else ""
 
 
 def _rows(plan: Plan, wide: bool, alone: bool) -> Iterator[tuple[str, str]]:

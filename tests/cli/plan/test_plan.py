@@ -298,6 +298,9 @@ def test_the_summary_that_deploy_shows() -> None:
     assert lines[1].startswith("context 40,960 tokens · ")
     assert lines[2].startswith("per GPU 79.2 GiB: weights 15.4 · ")
     assert lines[3].startswith("ready in about 4 min")
+    quantized = LLMService("r1", Model("deepseek-ai/DeepSeek-R1"), accelerator=Accelerator(gpu="H200"))
+    first = summary(make_plan(quantized, OFFLINE))[0]
+    assert first == "deepseek-ai/DeepSeek-R1  bfloat16, weights fp8 in blocks of 128x128 on 8 × H200-141GB"
 
 
 def test_a_risky_plan_is_rendered_only_if_the_risk_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
