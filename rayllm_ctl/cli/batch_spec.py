@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
 from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
 from rayllm_ctl.cli.service import invalid, note_kept_name, replaced
 from rayllm_ctl.cli.settings.below import below_spec, namespace_below
@@ -84,11 +86,12 @@ def _described(file: Path | None, overrides: Mapping[str, Any]) -> BatchJob:
     if not overrides.keys() & {"input.paths", "input.prompts"}:
         missing.append("--input")
     if missing:
+        command = f"rayllm-ctl batch {click.get_current_context().info_name}"
         raise UsageError(
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} required, or a spec file",
             hint=(
-                "rayllm-ctl batch submit Qwen/Qwen3-8B --input s3://bucket/in.txt --output-path s3://bucket/out/",
-                "rayllm-ctl batch submit -f job.yaml",
+                f"{command} Qwen/Qwen3-8B --input s3://bucket/in.txt --output-path s3://bucket/out/",
+                f"{command} -f job.yaml",
             ),
         )
     model = overrides["model.id"]

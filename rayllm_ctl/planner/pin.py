@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.spec.batch import BatchJob, BatchResources
+from rayllm_ctl.model.spec.batch_service import service_of
 from rayllm_ctl.model.spec.service import Engine, LLMService, ModelEngine, PodResources, WorkerResources
 from rayllm_ctl.model.spec.several_models import each_model, short_name
 from rayllm_ctl.model.spec.transformers import TransformersOptions
@@ -35,6 +37,19 @@ def pinned(service: LLMService, plan: Plan) -> LLMService:
             ray_version=service.engine.ray_version or runtime.ray_version,
         ),
         resources=resources,
+    )
+
+
+def pinned_batch(batch: BatchJob, plan: Plan) -> BatchJob:
+    """`batch` with the values of `plan` in every field that the user left to the planner, as `pinned`."""
+    service = pinned(service_of(batch), plan)
+    pods = BatchResources(service.resources.head, service.resources.worker)
+    return replace(
+        batch,
+        engine=replace(service.engine, serving_code=batch.engine.serving_code, args=batch.engine.args),
+        accelerator=service.accelerator,
+        parallelism=service.parallelism,
+        resources=pods if batch.cluster is None else batch.resources,
     )
 
 

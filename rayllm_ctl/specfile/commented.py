@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rayllm_ctl.model.spec.batch import BATCH_KIND, BatchJob
 from rayllm_ctl.model.spec.explanation import FieldExplanation
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.text.yaml_text import dump
@@ -23,18 +24,24 @@ _EMPTY: dict[str, dict[str, Any]] = {"spec.gateway": {"validation": {}}}
 """What is written for an empty section with examples: below `{}` they could not be uncommented."""
 
 
-def commented(service: LLMService, given: LLMService, header: str) -> str:
+PLANNED = "The planner chose the fields marked as planned; without them it chooses again each time."
+"""Header of a spec file with planned values."""
+
+
+def commented(service: LLMService | BatchJob, given: LLMService | BatchJob, header: str) -> str:
     """The spec file of `service` as YAML with comments. Fields whose value differs from `given` are marked as planned.
 
     header: what the file starts with, as text without `#`.
     """
     document, known = to_document(service), to_document(given)
-    root = explain()
+    kind = "batchjob" if document["kind"] == BATCH_KIND else ""
+    root = explain(kind)
     lines = [*_comment(header, ""), f"apiVersion: {document['apiVersion']}", f"kind: {document['kind']}"]
     for part in root.fields:
         lines += [f"{part.name}:", *_fields(document[part.name], known.get(part.name), part, "  ")]
-    unused = [field.name for field in explain("spec").fields if field.name not in document["spec"]]
-    lines += ["", *_comment(f"Not used here: {', '.join(unused)}. See `rayllm-ctl explain spec.NAME`.", "  ")]
+        unused = [field.name for field in part.fields if field.name not in document[part.name]]
+    path = f"{kind}.spec.NAME".lstrip(".")
+    lines += ["", *_comment(f"Not used here: {', '.join(unused)}. See `rayllm-ctl explain {path}`.", "  ")]
     return "\n".join(lines) + "\n"
 
 

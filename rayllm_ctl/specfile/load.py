@@ -204,7 +204,7 @@ def _require_kind(root: TreeNode, source: str, kinds: tuple[str, ...]) -> str:
 
 def _instead(kind: object, expected: str) -> str:
     if kind == _BATCH:
-        return "plan, render and batch submit take a BatchJob"
+        return "plan, render, batch init and batch submit take a BatchJob"
     if _BATCH in expected:
         return "a spec file describes an LLMService or a BatchJob; apply rendered manifests with kubectl apply -f"
     return "a spec file describes an LLMService; apply rendered manifests with kubectl apply -f"

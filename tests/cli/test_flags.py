@@ -34,6 +34,7 @@ WITHOUT_FORMAT = {
     "bundle": "writes a file",
     "batch download": "writes files",
     "batch head": "prints rows of the output as JSON Lines",
+    "batch init": "prints a spec file with comments",
     "batch logs": "prints a log",
     "logs": "prints logs",
     "chat": "prints an answer as it comes",

@@ -29,6 +29,10 @@ MOST_USED: dict[str, tuple[str, ...]] = {
         "--file", "--name", "--input", "--prompt", "--output-path", "--output-format", "--max-tokens", *_BATCH_ENGINE,
         "--concurrency", "--dry-run", "--wait", "--output", "--namespace",
     ),
+    "batch init": (
+        "--file", "--name", "--input", "--prompt", "--output-path", "--output-format", "--max-tokens", *_BATCH_ENGINE,
+        "--concurrency", "--offline", "--output", "--namespace",
+    ),
     "bench run": (
         "--url", "--model", "--concurrency", "--rate", "--requests", "--duration", "--input-tokens",
         "--output-tokens", "--prompts", "--slo", "--find-max", "--api-key-file", "--local", "--output", "--namespace",

@@ -28,6 +28,7 @@ PATHS = frozenset({"kubeconfig", "prices", "template-dir"})
 """Settings that are paths of this machine."""
 
 OTHER_MEANING: Mapping[str, Collection[str]] = {
+    "batch init": ("concurrency",),
     "batch submit": ("concurrency",),
     "bench run": ("concurrency", "input-tokens", "output-tokens", "rate"),
     "bench sweep": (

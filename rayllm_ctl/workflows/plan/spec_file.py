@@ -6,7 +6,7 @@ from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.pin import pinned
-from rayllm_ctl.specfile.commented import commented
+from rayllm_ctl.specfile.commented import PLANNED, commented
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.plan.verdict import require_runnable
 
@@ -18,5 +18,4 @@ def spec_file(service: LLMService, facts: FactSources) -> tuple[str, Plan]:
     """
     plan = make_plan(service, facts)
     require_runnable(plan, accept_risk=True, outcome="nothing was written")
-    header = "The planner chose the fields marked as planned; without them it chooses again each time."
-    return commented(pinned(service, plan), service, header), plan
+    return commented(pinned(service, plan), service, PLANNED), plan

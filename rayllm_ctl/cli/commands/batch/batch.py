@@ -9,6 +9,7 @@ import click
 from rayllm_ctl.cli.subcommands import Subcommands
 
 COMMANDS = {
+    "init": "Write the spec file of a job with comments and the planned values.",
     "submit": "Plan, render and apply a batch job.",
     "list": "List the batch jobs.",
     "status": "Show the state of a job, with causes.",
@@ -19,13 +20,13 @@ COMMANDS = {
     "cancel": "Delete a job and wait until its pods are gone.",
     "resume": "Run a finished job again for the missing rows.",
 }
-"""`submit` has its own module; the commands for submitted jobs are in `jobs`."""
+"""`init` and `submit` have modules of their own; the commands for submitted jobs are in `jobs`."""
 
 
 def _load(name: str) -> click.Command:
-    if name == "submit":
-        submit: click.Command = importlib.import_module("rayllm_ctl.cli.commands.batch.submit").command
-        return submit
+    if name in ("init", "submit"):
+        own: click.Command = importlib.import_module(f"rayllm_ctl.cli.commands.batch.{name}").command
+        return own
     commands: dict[str, click.Command] = importlib.import_module("rayllm_ctl.cli.commands.batch.jobs").JOB_COMMANDS
     return commands[name]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import click
 
+from rayllm_ctl.cli.new_file import new_file_option, new_namespace_option, require_absent, write_new
 from rayllm_ctl.cli.options import FLAGS, facts_options, service_options
 from rayllm_ctl.cli.parsing.command import Command
-from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 
@@ -22,14 +21,8 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
     help="Ray Serve configuration file; its models of Ray Serve LLM become the spec file's models.",
 )
 @facts_options
-@click.option("-n", "--namespace", help="Namespace to write into the file; none by default.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="File to write, which is not overwritten if it exists; standard output by default.",
-)
+@new_namespace_option
+@new_file_option
 def command(
     file: Path | None,
     overrides: dict[str, Any],
@@ -40,6 +33,8 @@ def command(
 ) -> None:
     """Print a spec file with comments and the planned values, as a start for a repository.
 
+    For a batch job see rayllm-ctl batch init.
+
     \b
       rayllm-ctl init Qwen/Qwen3-32B -o qwen3-32b.yaml
       rayllm-ctl init --from-serve-config config.yaml --gpu H100-80GB > llms.yaml
@@ -48,8 +43,7 @@ def command(
     from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.workflows.plan.spec_file import spec_file
 
-    if output is not None and output.exists():
-        raise _exists(output)
+    require_absent(output)
     given = serve_file(from_serve_config, None, file, None, overrides, namespace, flag="--from-serve-config")
     notes: tuple[str, ...] = ()
     if given is None:
@@ -61,25 +55,7 @@ def command(
     text, plan = spec_file(service, facts)
     for note in notes:
         click.echo(note, err=True)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        _write(output, text)
-        click.echo(f"{output} written", err=True)
+    write_new(output, text)
     if plan.verdict == "risky":
         reasons = "; ".join(reason.message for reason in plan.reasons)
         click.echo(f"warning: the plan is risky: {reasons}", err=True)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise _exists(path) from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", hint="-o with another file") from None
-
-
-def _exists(path: Path) -> UsageError:
-    return UsageError(f"{path} exists and is not overwritten", hint=("-o with another file", f"rm {quote(str(path))}"))

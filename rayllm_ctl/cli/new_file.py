@@ -1,0 +1,45 @@
+"""-o FILE of commands that write a new spec file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+
+import click
+
+from rayllm_ctl.errors import UsageError
+
+new_file_option = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write, which is not overwritten if it exists; standard output by default.",
+)
+
+new_namespace_option = click.option("-n", "--namespace", help="Namespace to write into the file; none by default.")
+
+
+def require_absent(path: Path | None) -> None:
+    """Raise UsageError if the file to write exists, before its text takes time."""
+    if path is not None and path.exists():
+        raise _exists(path)
+
+
+def write_new(path: Path | None, text: str) -> None:
+    """Write a file that does not exist; None: standard output."""
+    if path is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", hint="-o with another file") from None
+    click.echo(f"{path} written", err=True)
+
+
+def _exists(path: Path) -> UsageError:
+    return UsageError(f"{path} exists and is not overwritten", hint=("-o with another file", f"rm {quote(str(path))}"))
