@@ -7,6 +7,8 @@ import pytest
 
 from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
+from rayllm_ctl.model.spec.batch import BatchJob, BatchModel, Input, Output, Sampling
+from rayllm_ctl.model.spec.batch_service import service_of
 from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Load, Model, Parallelism
 from rayllm_ctl.planner.engine.cpu import plan_cpu
 from tests.planner.facts import dense
@@ -92,6 +94,15 @@ def test_a_load_above_the_context_is_refused_for_a_model_that_only_the_pod_sees(
     unnamed = plan_cpu(replace(service(), load=load), ENGINE, None, "unknown")
     assert unnamed.engine is not None
     assert unnamed.engine.max_model_len == 2100
+
+
+def test_answers_of_a_batch_job_fit_into_its_context() -> None:
+    job = BatchJob(
+        "job", BatchModel("tiny"), Input(prompts=("hi",)), Output("/out"), sampling=Sampling(max_tokens=600),
+        engine=Engine(max_model_len=512), accelerator=Accelerator("cpu"),
+    )  # fmt: skip
+    plan = plan_cpu(service_of(job), ENGINE, TINY, "file")
+    assert [(one.code, one.suggestion) for one in plan.reasons] == [("load-above-context", "--max-model-len 601")]
 
 
 def test_a_context_that_nobody_states_holds_the_load() -> None:

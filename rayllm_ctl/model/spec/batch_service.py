@@ -13,7 +13,6 @@ def service_of(batch: BatchJob) -> LLMService:
     """The service: its replicas are the job's engines. What both have stands at the same paths of the spec."""
     model, load = batch.model, batch.load
     low, high = max(1, batch.concurrency.min), max(1, batch.concurrency.max)
-    on_cpu = batch.accelerator.kind == "cpu"  # where no speed is planned
     return LLMService(
         name=batch.name,
         namespace=batch.namespace,
@@ -28,9 +27,7 @@ def service_of(batch: BatchJob) -> LLMService:
         resources=Resources(head=batch.resources.head, worker=batch.resources.worker),
         pods=batch.pods,
         security=Security(pod_security=batch.security.pod_security),
-        load=Load()
-        if on_cpu
-        else Load(input_tokens=load.input_tokens, output_tokens=load.output_tokens or batch.sampling.max_tokens),
+        load=Load(input_tokens=load.input_tokens, output_tokens=load.output_tokens or batch.sampling.max_tokens),
         ray=batch.ray,
         patches=batch.patches,
     )
