@@ -15,8 +15,9 @@ from rayllm_ctl.planner.memory import MemoryEstimate, estimate
 from rayllm_ctl.planner.memory.options import read_options
 from rayllm_ctl.planner.request import Candidate, Request, Shape
 from rayllm_ctl.planner.speed.cost import replica_price
+from rayllm_ctl.planner.speed.replica import replica_speed
 from rayllm_ctl.planner.speed.sizing import size_deployment
-from rayllm_ctl.planner.speed.throughput import speed, throughput
+from rayllm_ctl.planner.speed.throughput import throughput
 
 _ORDER: tuple[Verdict, ...] = ("fits", "risky", "does-not-fit", "invalid")
 
@@ -101,8 +102,7 @@ def hopeless(request: Request, shape: Shape) -> Candidate | None:
 def _with_load(request: Request, candidate: Candidate, settings: ResolvedSettings, memory: MemoryEstimate) -> Candidate:
     """The candidate with its speed, and the replicas that the load needs."""
     shape, facts = candidate.shape, request.facts
-    measured = request.calibration(shape, settings)
-    rate = speed(facts, request.work(settings), shape.gpu, shape.tensor, shape.pipeline, measured)
+    rate = replica_speed(request, shape, settings, request.calibration(shape, settings))
     load = resolve_load(request.service, settings.max_model_len)
     sizing = size_deployment(request, memory, rate, load, settings.max_num_seqs)
     return replace(

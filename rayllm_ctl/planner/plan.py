@@ -28,14 +28,16 @@ _SHOWN = 2
 
 
 def decide(request: Request, *, explain: bool = False, curve: bool = False) -> Plan:
-    """The plan of a GPU service. explain: with every candidate and every formula. curve: with the speed by load."""
+    """The plan of a GPU service. explain: with every candidate and every formula. curve: with the speed by load in
+    as many points as a picture needs."""
     problems = tuple(request_problems(request))
     if problems:
         return _refused(request, problems)
     ranked = search_plan(request)
     chosen = ranked[0]
-    if curve and chosen.throughput is not None:
-        chosen = replace(chosen, throughput=replace(chosen.throughput, curve=load_curve(request, chosen)))
+    if chosen.throughput is not None:
+        points = load_curve(request, chosen, drawn=curve)
+        chosen = replace(chosen, throughput=replace(chosen.throughput, curve=points))
     if chosen.verdict == "fits":
         changes, reasons = alternatives(request, ranked), why(request, ranked)
     else:
@@ -163,7 +165,8 @@ def _notes(request: Request, chosen: Candidate, settings: ResolvedSettings) -> I
     quantized = request.facts.quantization
     if quantized and quantized.assumed:
         yield f"config.json does not state how {quantized.method} weights are stored: {quantized.assumed} are assumed"
-    if quantized and quantized.weight_bits == 8 and request.work(settings).fp8 and "fp8" not in gpu.flops:
+    multiplied = dict(request.work(settings).operations)
+    if quantized and quantized.weight_bits == 8 and "fp8" in multiplied and "fp8" not in gpu.flops:
         yield f"{gpu.name} does not support fp8 arithmetic: weights stay in 8 bits, computation is 16-bit"
 
 

@@ -138,8 +138,8 @@ def per_token(found: Plan) -> list[Suggestion]:
 def test_what_costs_less_per_token_is_suggested_where_the_hour_decides() -> None:
     found = plan(dense(), L4, H100)
     (cheaper,) = per_token(found)
-    assert cheaper.flags == "--gpu H100-80GB --tp 2"
-    mine, other = found.cost, plan(dense(), H100, tp=2).cost
+    assert cheaper.flags == "--gpu H100-80GB --tp 1"
+    mine, other = found.cost, plan(dense(), H100, tp=1).cost
     assert isinstance(mine, Cost)
     assert isinstance(other, Cost)
     assert mine.per_million_output_tokens is not None
@@ -162,7 +162,7 @@ def test_nothing_is_named_that_costs_more_per_token_or_has_no_price() -> None:
 
     dear, free = replace(H100, price_per_hour={"any": 1000.0}), replace(H100, price_per_hour={})
     for other in (dear, free):
-        assert flags(L4, other) == ["--gpu L4 --tp 4"]
+        assert flags(L4, other) == []
     assert flags(L4, tp=4) == flags(L4, dear, tp=4) == []
     assert flags(L4, H100, tp=4) == ["--gpu H100-80GB --tp 4"]
     assert flags(L4, H100, tp=4, load=Load(objective="latency")) == []

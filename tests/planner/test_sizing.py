@@ -8,7 +8,7 @@ from rayllm_ctl.model.plan.plan import Band, MemoryPlan, Reason
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.evaluate import memory_verdict
 from rayllm_ctl.planner.memory import KVGroup, MemoryEstimate
-from rayllm_ctl.planner.request import Shape
+from rayllm_ctl.planner.request import Shape, Workload
 from rayllm_ctl.planner.speed.sizing import request_capacity
 from tests.planner.gpus import H100
 
@@ -20,6 +20,10 @@ def estimate(groups: tuple[KVGroup, ...], blocks: Band, concurrency: Band, cache
     return MemoryEstimate(plan, blocks, blocks, blocks, 16, 1, blocks, groups, 2**30, Band(0, 0, 0), ())
 
 
+def load(given: int, answered: int) -> Workload:
+    return Workload(given, answered, None, None, None, None, stated=False)
+
+
 def test_full_attention_takes_blocks_by_length_and_windows_do_not() -> None:
     """5,120 tokens are 320 blocks of a full layer, but 257 of a window of 4,096 and one of a state."""
     groups = (
@@ -27,8 +31,16 @@ def test_full_attention_takes_blocks_by_length_and_windows_do_not() -> None:
         KVGroup("sliding", 8, 16, 1, 257),
         KVGroup("state", 8, 16, 1, 1),
     )
-    held = request_capacity(estimate(groups, Band(578, 1156, 5780), Band(1, 1, 1)), 5120)
+    held = request_capacity(estimate(groups, Band(578, 1156, 5780), Band(1, 1, 1)), load(5120, 0))
     assert held == Band(1.0, 2.0, 10.0)
+
+
+def test_usually_answers_are_half_written() -> None:
+    """3,072 tokens of prompt and 2,048 of answer: 320 blocks at the end, 256 on average."""
+    held = request_capacity(
+        estimate((KVGroup("full", 8, 16, 1, 2048),), Band(960, 1280, 2560), Band(1, 1, 1)), load(3072, 2048)
+    )
+    assert held == Band(3.0, 5.0, 10.0)
 
 
 @pytest.mark.parametrize(

@@ -158,8 +158,8 @@ class LoadPoint:
 class Figures:
     """One replica at a load: seconds to the first token and per further token, output tokens/s and requests/s."""
 
-    ttft: Band = field(metadata=json_key("ttftSeconds"))
-    tpot: Band = field(metadata=json_key("tpotSeconds"))
+    ttft: Band = field(metadata=json_key("ttftSeconds", formerly="ttft"))
+    tpot: Band = field(metadata=json_key("tpotSeconds", formerly="tpot"))
     output_tokens_per_second: Band
     requests_per_second: Band
 
@@ -178,7 +178,7 @@ class Throughput:
 
     concurrency_at_load: requests of that length that the replica holds at once. extrapolated: what lies outside the
     measurements behind the bands. calibration: what the figures were multiplied by. curve: the speed by requests in
-    flight, up to as many as the replica holds; None if nobody asked for it.
+    flight, up to as many as the replica holds.
     """
 
     load: LoadPoint

@@ -12,9 +12,12 @@ OMIT_NONE = {"omit-none": True}
 """Metadata of a dataclass field that has no key where its value is None."""
 
 
-def json_key(name: str) -> dict[str, str]:
-    """Metadata of a dataclass field whose key is not its name in camelCase, such as one with the unit of its value."""
-    return {"key": name}
+def json_key(name: str, *, formerly: str = "") -> dict[str, str]:
+    """Metadata of a dataclass field whose key is not its name in camelCase, such as one with the unit of its value.
+
+    formerly: a key that readers of earlier versions know, which holds the same value.
+    """
+    return {"key": name, "formerly": formerly}
 
 
 _SPELLED = {"kv_cache_gib": "kvCacheGiB", "max_memory_per_gpu": "maxMemoryPerGPU"}
@@ -33,6 +36,12 @@ def key_of(field: dataclasses.Field[Any]) -> str:
     return field.metadata.get("key") or camel(field.name)
 
 
+def keys_of(field: dataclasses.Field[Any]) -> tuple[str, ...]:
+    """The key of a dataclass field, and the one that it had before, if any."""
+    before = field.metadata.get("formerly")
+    return (key_of(field), before) if before else (key_of(field),)
+
+
 def rfc3339(time: datetime) -> str:
     """RFC 3339 in UTC, as the Kubernetes API writes times, with fractions of a second if there are any."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -46,9 +55,10 @@ def to_json(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            key_of(field): to_json(getattr(value, field.name))
+            key: to_json(getattr(value, field.name))
             for field in dataclasses.fields(value)
             if not (field.metadata.get("omit-none") and getattr(value, field.name) is None)
+            for key in keys_of(field)
         }
     if isinstance(value, Mapping):
         return {str(k): to_json(v) for k, v in value.items()}

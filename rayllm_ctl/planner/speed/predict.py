@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.plan.plan import Figures
 from rayllm_ctl.planner.evaluate import evaluate
 from rayllm_ctl.planner.request import Request, Shape, Workload
-from rayllm_ctl.planner.speed.throughput import at_load, speed
-
-_HALVINGS = 40
+from rayllm_ctl.planner.speed.figures import Likely, in_flight, likely
+from rayllm_ctl.planner.speed.replica import replica_speed
 
 
 @dataclass(frozen=True)
@@ -32,41 +30,38 @@ def predict(request: Request, shape: Shape, load: Workload, replicas: int) -> Pr
     candidate = evaluate(request, shape, context)
     if candidate.throughput is None or candidate.settings is None:
         return "the plan says that it does not fit"
-    rate = speed(request.facts, request.work(candidate.settings), shape.gpu, shape.tensor, shape.pipeline)
+    rate = replica_speed(request, shape, candidate.settings)
     held = candidate.throughput.concurrency_at_load.typical
 
-    def figures(batch: float) -> Figures:
-        return at_load(rate, load, batch)
+    def figures(batch: float) -> Likely:
+        return likely(rate, load, batch)
 
     if load.rate is not None:
         return _open(load.rate, load.output_tokens, figures, held, replicas)
     assert load.concurrency is not None
     each = max(1.0, load.concurrency / replicas)
     found, serving = figures(min(each, held)), min(replicas, load.concurrency)
-    per_replica = found.requests_per_second.typical
     # What the KV cache does not hold waits (Little's law).
-    waiting = max(0.0, each - held) / per_replica
+    waiting = max(0.0, each - held) / found.requests_per_second
     return Prediction(
-        per_replica * serving,
-        found.output_tokens_per_second.typical * serving,
-        found.ttft.typical + waiting,
-        found.tpot.typical,
+        found.requests_per_second * serving,
+        found.output_tokens_per_second * serving,
+        found.ttft + waiting,
+        found.tpot,
     )
 
 
 def _open(
-    rate: float, output_tokens: int, figures: Callable[[float], Figures], held: float, replicas: int
+    rate: float, output_tokens: int, figures: Callable[[float], Likely], held: float, replicas: int
 ) -> Prediction | str:
     """Requests that arrive: as many are in flight as make the replicas answer `rate` of them."""
 
     def answered(batch: float) -> float:
-        return figures(batch).requests_per_second.typical * replicas
+        return figures(batch).requests_per_second * replicas
 
-    low, high = 1.0, max(1.0, held)
-    if answered(high) < rate:
-        return f"the plan says that it answers {answered(high):.3g} requests/s at most"
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if answered(middle) < rate else (low, middle)
-    found = figures(high if answered(1.0) < rate else 1.0)
-    return Prediction(rate, rate * output_tokens, found.ttft.typical, found.tpot.typical)
+    most = max(1.0, held)
+    batch = in_flight(rate, answered, most)
+    if batch is None:
+        return f"the plan says that it answers {answered(most):.3g} requests/s at most"
+    found = figures(batch)
+    return Prediction(rate, rate * output_tokens, found.ttft, found.tpot)

@@ -8,7 +8,8 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.plan.plan import Band, Figures, Reason, Verdict
 from rayllm_ctl.planner.memory import MemoryEstimate
 from rayllm_ctl.planner.request import Request, Workload
-from rayllm_ctl.planner.speed.throughput import Speed, at_load
+from rayllm_ctl.planner.speed.figures import at_load, in_flight
+from rayllm_ctl.planner.speed.replica import ReplicaSpeed
 
 _BY_LENGTH = frozenset({"full", "mla", "indexer", "pooled"})
 """Kinds of KV group whose blocks grow with the length without a limit."""
@@ -26,19 +27,28 @@ class Sizing:
     reasons: tuple[Reason, ...]
 
 
-def request_capacity(memory: MemoryEstimate, length: int) -> Band:
-    """Requests of `length` tokens that the KV cache holds at once."""
+def request_capacity(memory: MemoryEstimate, load: Workload) -> Band:
+    """Requests of that length that the KV cache holds at once: for sure if all of them are about to end; usually more,
+    because their answers are half written on average and vLLM admits a request as soon as its prompt has blocks."""
+    whole = _blocks(memory, load.length)
+    usual = _blocks(memory, load.input_tokens + math.ceil(load.output_tokens / 2))
+    return Band(memory.blocks.low / whole, memory.blocks.typical / usual, memory.blocks.high / usual)
+
+
+def _blocks(memory: MemoryEstimate, length: int) -> int:
+    """Blocks that a request of `length` tokens occupies."""
     blocks = 0
     for group in memory.groups:
         needed = math.ceil(length / group.block_size)
         blocks += needed if group.kind in _BY_LENGTH else min(group.blocks_per_request, needed + 1)
-    per_request = max(1, blocks)
-    return Band(memory.blocks.low / per_request, memory.blocks.typical / per_request, memory.blocks.high / per_request)
+    return max(1, blocks)
 
 
-def size_deployment(request: Request, memory: MemoryEstimate, rate: Speed, load: Workload, max_num_seqs: int) -> Sizing:
+def size_deployment(
+    request: Request, memory: MemoryEstimate, rate: ReplicaSpeed, load: Workload, max_num_seqs: int
+) -> Sizing:
     """Replicas for `load`, or whether the replicas that the user fixed can take it."""
-    capacity = request_capacity(memory, load.length)
+    capacity = request_capacity(memory, load)
     ends = (capacity.low, capacity.typical, capacity.high)
     held = Band(*(float(max(1, min(math.floor(x), max_num_seqs))) for x in ends))
     sure, likely = _within(rate, load, held.low, "high"), _within(rate, load, held.typical, "typical")
@@ -60,11 +70,21 @@ def size_deployment(request: Request, memory: MemoryEstimate, rate: Speed, load:
         enough = _needed(rate, load, likely) <= most
         verdict = _worse(verdict, "risky" if enough else "does-not-fit")
         reasons.append(_too_few(load, most, needed, per_replica))
-    full = per_replica if not load.concurrency else min(per_replica, load.concurrency / max(1, most))
-    return Sizing(held, max(1.0, full), replicas, most, verdict, tuple(reasons))
+    return Sizing(held, _batch(rate, load, sure, likely, most), replicas, most, verdict, tuple(reasons))
 
 
-def _within(rate: Speed, load: Workload, most: float, end: str) -> float:
+def _batch(rate: ReplicaSpeed, load: Workload, sure: float, likely: float, replicas: int) -> float:
+    """Requests in flight in one of `replicas` at the load; without one, as many as it is likely to take."""
+    if load.concurrency is not None:
+        return max(1.0, min(likely, load.concurrency / replicas))
+    if load.rate is not None:
+        found = in_flight(load.rate / replicas, lambda n: at_load(rate, load, n).requests_per_second.typical, likely)
+        return likely if found is None else found
+    limited = load.ttft is not None or load.tpot is not None
+    return max(1.0, sure if limited and sure >= 1 else likely)
+
+
+def _within(rate: ReplicaSpeed, load: Workload, most: float, end: str) -> float:
     """The largest batch up to `most` that keeps the limits on TTFT and TPOT at that end of the band; 0: none."""
     if load.ttft is None and load.tpot is None:
         return most
@@ -83,7 +103,7 @@ def _keeps(figures: Figures, load: Workload, end: str) -> bool:
     return (load.ttft is None or ttft <= load.ttft) and (load.tpot is None or tpot <= load.tpot)
 
 
-def _needed(rate: Speed, load: Workload, per_replica: float) -> int:
+def _needed(rate: ReplicaSpeed, load: Workload, per_replica: float) -> int:
     by_concurrency = math.ceil(load.concurrency / per_replica) if load.concurrency else 1
     by_rate = math.ceil(load.rate / at_load(rate, load, per_replica).requests_per_second.low) if load.rate else 1
     return max(1, by_concurrency, by_rate)
@@ -94,7 +114,7 @@ def _worse(one: Verdict, other: Verdict) -> Verdict:
     return max(one, other, key=order.index)
 
 
-def _too_slow(rate: Speed, load: Workload) -> Reason:
+def _too_slow(rate: ReplicaSpeed, load: Workload) -> Reason:
     alone = at_load(rate, load, 1)
     return Reason(
         "latency-not-reached",
@@ -103,7 +123,7 @@ def _too_slow(rate: Speed, load: Workload) -> Reason:
     )
 
 
-def _maybe_slow(rate: Speed, load: Workload) -> Reason:
+def _maybe_slow(rate: ReplicaSpeed, load: Workload) -> Reason:
     alone = at_load(rate, load, 1)
     return Reason(
         "latency-uncertain",

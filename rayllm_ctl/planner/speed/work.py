@@ -7,7 +7,7 @@ caches are read per request. Sizes are those of the memory planner (memory/shard
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache as memoized
 
@@ -27,6 +27,9 @@ Release = tuple[int, int, int]
 
 _BLOCK = 1024
 """Tokens of a block where only the bytes per token count: whole strides of every compressed cache."""
+
+WIDE = "wide"
+"""Arithmetic in 16 bits: bf16, or fp16 where the GPU has no bf16."""
 
 _NEWEST: Release = (999, 0, 0)
 
@@ -66,7 +69,8 @@ class ModelWork:
     """A model's work, whole model (divide by the GPUs). Weights in bytes as stored, FLOPs per token that passes.
 
     held_bytes: all weights but the embedding, each once; dense_bytes: as often as a step reads them. caches: every kind
-    with the number of its layers, kept as `shape` says; heads: query heads.
+    with the number of its layers, kept as `shape` says; heads: query heads. operations: FLOPs per token of the
+    layers by the arithmetic that computes them (a key of GPU.flops, or WIDE).
     """
 
     held_bytes: float
@@ -75,12 +79,10 @@ class ModelWork:
     caches: tuple[tuple[Cache, int], ...]
     shape: CacheShape
     heads: int
-    flops_per_token: float
+    operations: tuple[tuple[str, float], ...]
     head_flops: float
     layers: int
     hidden: int
-    fp8: bool
-    fp4: bool
 
     def weight_bytes(self, tokens: float) -> float:
         """Weights read by one step that handles `tokens` tokens."""
@@ -102,7 +104,8 @@ def model_work(
     (or None)."""
     online = None if facts.quantization or not quantization else online_scheme(quantization)
     whole = ShardSettings(1, DTYPE_BYTES.get(dtype or "", 2), online)
-    held = dense = flops = 0.0
+    held = dense = 0.0
+    operations: Counter[str] = Counter()
     experts: Counter[ExpertWork] = Counter()
     caches: Counter[Cache] = Counter()
     kinds = {id(layer): layer for layer in facts.all_layers()}
@@ -112,7 +115,8 @@ def model_work(
         own = sum(layer_tensors(replace(layer, experts=()), whole))
         held += n * own
         dense += n * layer.passes * own
-        flops += n * 2.0 * layer.active_parameters
+        for arithmetic, parameters in _multiplied(layer, online):
+            operations[arithmetic] += n * 2 * parameters
         for item in layer.experts:
             each = sum(expert_tensors(item, whole)) / item.count
             held += n * item.count * each
@@ -120,7 +124,6 @@ def model_work(
         for cache in layer.caches:
             caches[cache] += n
     head = sum(head_tensors(facts, whole))
-    schemes = list(_schemes(kinds.values(), online))
     return ModelWork(
         held_bytes=held + head,
         dense_bytes=dense + head,
@@ -128,22 +131,35 @@ def model_work(
         caches=tuple(caches.items()),
         shape=cache_shape(facts, release, kv_cache_dtype, whole.dtype_bytes, _BLOCK),
         heads=facts.heads,
-        flops_per_token=flops,
+        operations=tuple((arithmetic, float(flops)) for arithmetic, flops in operations.items()),
         head_flops=2.0 * facts.vocab_size * facts.hidden_size,
         layers=sum(layer.passes for layer in facts.layers),
         hidden=facts.hidden_size,
-        fp8=any(s.floating and s.bits == 8 and not s.weight_only for s in schemes),
-        fp4=any(s.floating and s.bits == 4 and not s.weight_only for s in schemes),
     )
 
 
-def _schemes(layers: Iterable[Layer], online: Scheme | None) -> Iterator[Scheme]:
-    if online:
-        yield online
-    for layer in layers:
-        for scheme in (*(x.scheme for x in layer.linears), *(x.scheme for x in layer.experts)):
-            if scheme:
-                yield scheme
+def _multiplied(layer: Layer, online: Scheme | None) -> Iterator[tuple[str, int]]:
+    """The parameters that one token passes in a layer, by the arithmetic that multiplies them."""
+    rest = layer.active_parameters
+    for linear in layer.linears:
+        passed = linear.parameters * layer.passes
+        rest -= passed
+        yield _arithmetic(linear.scheme or (online if linear.quantizable else None)), passed
+    for item in layer.experts:
+        passed = min(item.top_k, item.count) * item.per_expert * layer.passes
+        rest -= passed
+        yield _arithmetic(item.scheme or (online if item.quantizable else None)), passed
+    yield WIDE, max(0, rest)
+
+
+def _arithmetic(scheme: Scheme | None) -> str:
+    """The type that the GPU multiplies in. Weights that are only stored in fewer bits are multiplied in 16, and so is
+    gpt-oss's MXFP4: vLLM keeps its activations in bfloat16 unless told otherwise (quantization/mxfp4.py, 0.11)."""
+    if scheme is None or scheme.weight_only or scheme.method == "mxfp4" or scheme.bits not in (4, 8):
+        return WIDE
+    if scheme.floating:
+        return f"fp{scheme.bits}"
+    return "int8" if scheme.bits == 8 else WIDE
 
 
 @memoized

@@ -139,5 +139,33 @@ def test_what_cannot_be_drawn_is_said(run: Run, tmp_path: Path, monkeypatch: pyt
     assert [file.name for file in tmp_path.iterdir()] == ["kubeconfig"]
 
 
-def test_without_plot_the_plan_has_no_curve(run: Run) -> None:
-    assert "curve" not in json.loads(run("plan", *QWEN, "-o", "json").out)["throughput"]
+def test_without_plot_the_curve_has_few_points(run: Run) -> None:
+    speed = json.loads(run("plan", *QWEN, "-o", "json").out)["throughput"]
+    numbers = [point["concurrency"] for point in speed["curve"]]
+    assert numbers == [1, 4, 16, speed["concurrencyAtLoad"]["typical"]]
+    assert speed["curve"][0]["figures"] == speed["oneRequest"]
+    assert speed["curve"][-1]["figures"] == speed["atLoad"]
+
+
+def test_the_load_is_a_point_of_the_curve(run: Run) -> None:
+    speed = json.loads(run("plan", *QWEN, "--concurrency", "7", "-o", "json").out)["throughput"]
+    assert 7 in [point["concurrency"] for point in speed["curve"]]
+    assert speed["load"]["concurrency"] == 7
+    text = run("plan", *QWEN, "--concurrency", "7").out
+    (marked,) = [line for line in text.splitlines() if line.endswith("planned load")]
+    assert marked.split()[0] == "7"
+
+
+def test_an_arrival_rate_decides_how_many_requests_are_in_flight(run: Run) -> None:
+    """Little's law: requests in flight are their rate x the time of each."""
+
+    def planned(rate: str) -> tuple[float, float]:
+        found = json.loads(run("plan", *QWEN, "--rate", rate, "--replicas", "1", "-o", "json").out)["throughput"]
+        load, figures = found["load"], found["atLoad"]
+        each = figures["ttftSeconds"]["typical"] + load["outputTokens"] * figures["tpotSeconds"]["typical"]
+        assert figures["requestsPerSecond"]["typical"] * each == pytest.approx(load["concurrency"], rel=0.05)
+        return load["concurrency"], figures["requestsPerSecond"]["typical"]
+
+    (few, slow), (many, fast) = planned("0.2"), planned("0.6")
+    assert few < many
+    assert (slow, fast) == (pytest.approx(0.2, rel=0.05), pytest.approx(0.6, rel=0.05))

@@ -1,0 +1,89 @@
+"""Time to first token, time per token and throughput of one replica at a load, from the times of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.plan.plan import Band, Figures
+from rayllm_ctl.planner.request import Workload
+from rayllm_ctl.planner.speed.coefficients import DENSE, MOE, UNCERTAIN, Errors
+from rayllm_ctl.planner.speed.replica import ReplicaSpeed
+
+_BUSIEST = 0.95
+"""The share of the time for prompts above which the queue's formula no longer holds."""
+
+_HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class Likely:
+    """The likely figures of one replica: seconds to the first token and per further token, tokens/s, requests/s."""
+
+    ttft: float
+    tpot: float
+    output_tokens_per_second: float
+    requests_per_second: float
+
+
+def likely(rate: ReplicaSpeed, load: Workload, batch: float) -> Likely:
+    """Of `batch` requests in flight, each replaced as soon as it ends.
+
+    Prompts and answers share the GPUs, so a request takes the time of its prompt and its share of every step. Its
+    prompt rides in as many steps as it has chunks, and waits for prompts before it as in a queue with even service
+    times: busy share x prompt / 2 / (1 - busy share).
+    """
+    step = rate.step(batch, load.input_tokens + load.output_tokens / 2)
+    prompt = rate.prompt(load.input_tokens)
+    steps = rate.chunks(load.input_tokens, batch) * (rate.prompt_overhead() + step)
+    alone = rate.coefficients.request + prompt + steps
+    if batch <= 1:
+        whole = alone + load.output_tokens * step
+        return Likely(alone, step, load.output_tokens / whole, 1 / whole)
+    each = prompt / rate.pipeline + load.output_tokens * step / batch
+    busy = min(_BUSIEST, prompt / rate.pipeline / each)
+    ttft = alone + busy * prompt / (2 * (1 - busy))
+    tpot = max(step, (batch * each - ttft) / max(1, load.output_tokens))
+    return Likely(ttft, tpot, load.output_tokens / each, 1 / each)
+
+
+def at_load(rate: ReplicaSpeed, load: Workload, batch: float) -> Figures:
+    """The figures of `batch` requests in flight with their bands. A calibration multiplies what comes out."""
+    found, off = likely(rate, load, batch), _errors(rate)
+    measured = rate.calibration
+    ttft, tpot, throughput = (measured.ttft, measured.tpot, measured.throughput) if measured else (1.0, 1.0, 1.0)
+    return Figures(
+        _times(off.ttft, found.ttft * ttft),
+        _times(off.tpot, found.tpot * tpot),
+        _times(off.throughput, found.output_tokens_per_second * throughput),
+        _times(off.throughput, found.requests_per_second * throughput),
+    )
+
+
+def in_flight(rate: float, answered: Callable[[float], float], most: float) -> float | None:
+    """How many requests are in flight where `rate` of them arrive per second and `answered(n)` are answered with n in
+    flight; None if even `most` in flight are too few."""
+    if answered(most) < rate:
+        return None
+    if answered(1.0) >= rate:
+        return 1.0
+    low, high = 1.0, most
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if answered(middle) < rate else (low, middle)
+    return high
+
+
+def _errors(rate: ReplicaSpeed) -> Errors:
+    known = MOE if rate.moe else DENSE
+    if not rate.rarely_measured:
+        return known
+    return Errors(_wider(known.ttft), _wider(known.tpot), _wider(known.throughput))
+
+
+def _wider(band: Band) -> Band:
+    return Band(band.low / UNCERTAIN, band.typical, band.high * UNCERTAIN)
+
+
+def _times(band: Band, value: float) -> Band:
+    return Band(band.low * value, band.typical * value, band.high * value)

@@ -1,0 +1,160 @@
+"""The time that one replica takes for a decode step and for a prompt.
+
+A step takes the sum of what it reads, what it computes, what its kernels cost whatever their size, and what the GPUs
+of a TP group exchange. (A maximum of these, a roofline, is too fast where two of them are alike.)
+"""
+
+from __future__ import annotations
+
+import math
+
+from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.plan.calibration import Calibration
+from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner.engine.resolved import ResolvedSettings
+from rayllm_ctl.planner.request import Request, Shape
+from rayllm_ctl.planner.speed.coefficients import FITTED, Coefficients
+from rayllm_ctl.planner.speed.work import WIDE, ModelWork
+
+_NETWORK_BANDWIDTH = 1.25e9
+_NETWORK_ALL_REDUCE = 2.5e-4
+"""Bytes/s of a node and seconds of a small all-reduce over a plain network of 10 Gbit/s (assumptions)."""
+
+_STAGE_HOP = 1e-4
+"""Seconds of handing activations to the next pipeline stage over a network (an assumption)."""
+
+_ACTIVATION_BYTES = 2
+_ALL_REDUCES = 2
+"""Of a layer: after attention and after the MLP."""
+
+_NEW_ENGINE = (0, 8, 0)
+"""vLLM's V1 engine is the default since (its release notes)."""
+
+_BLACKWELL = (10, 0)
+"""Compute capability."""
+
+
+@dataclass(frozen=True)
+class ReplicaSpeed:
+    """One replica: `work` over `tensor` x `pipeline` GPUs. Times are seconds.
+
+    networked: the GPUs that share a layer are in several nodes. chunk: the most tokens of a step. old_engine: V0.
+    calibration: what was measured of such a replica.
+    """
+
+    work: ModelWork
+    gpu: GPU
+    tensor: int
+    pipeline: int
+    chunk: int
+    old_engine: bool = False
+    networked: bool = False
+    calibration: Calibration | None = None
+    coefficients: Coefficients = FITTED
+
+    @property
+    def moe(self) -> bool:
+        return bool(self.work.experts)
+
+    @property
+    def over_pcie(self) -> bool:
+        return self.tensor > 1 and not self.networked and self.gpu.interconnect == "pcie"
+
+    @property
+    def rarely_measured(self) -> bool:
+        """Whether fewer than ten public measurements stand behind the figures of such a replica."""
+        return self.old_engine or self.networked or self.over_pcie or self.pipeline > 1 or self.gpu.vendor != "nvidia"
+
+    def step(self, batch: float, length: float) -> float:
+        """A decode step of `batch` requests that are `length` tokens long. Pipeline stages work one after another, each
+        on its share of the batch."""
+        share = max(1.0, batch / self.pipeline)
+        given = self.coefficients
+        read = self.work.weight_bytes(share) / self.tensor + share * self.work.cache_bytes(length, self.tensor)
+        computed = share * self._computing(length) + share * self.work.head_flops / self._peak(WIDE)
+        efficiency = given.step_compute_moe if self.moe else given.step_compute
+        total = (
+            read / (given.bandwidth * self.gpu.bandwidth)
+            + computed / self.tensor / efficiency
+            + self._kernels()
+            + self._exchange(share)
+            + (self.pipeline - 1) * _STAGE_HOP
+        )
+        if self.old_engine:
+            total += given.old_step + given.old_request * batch
+        return total * self._vendor()
+
+    def prompt(self, tokens: float) -> float:
+        """Computing a prompt of `tokens` tokens, beside what the steps that it rides in take anyway."""
+        given = self.coefficients
+        computed = tokens * self._computing(tokens / 2) + self.work.head_flops / self._peak(WIDE)
+        efficiency = given.prompt_compute_moe if self.moe else given.prompt_compute
+        return (computed / self.tensor / efficiency + self._transfer(tokens)) * self._vendor()
+
+    def prompt_overhead(self) -> float:
+        """What a step with prompts costs more than one without, however long they are."""
+        given = self.coefficients
+        each = given.prompt_layer_blackwell if self._blackwell else given.prompt_layer
+        return self.work.layers * each
+
+    def chunks(self, tokens: float, batch: float) -> int:
+        """Steps that a prompt of `tokens` tokens is divided into while `batch` requests are in flight."""
+        return max(1, math.ceil(tokens / max(1.0, self.chunk - batch + 1)))
+
+    def _computing(self, length: float) -> float:
+        """Of one token that sees `length` tokens, at the peak of one GPU."""
+        layers = sum(flops / self._peak(arithmetic) for arithmetic, flops in self.work.operations)
+        return layers + self.work.attention_flops(length) / self._peak(WIDE)
+
+    def _peak(self, arithmetic: str) -> float:
+        """FLOP/s: of 4 bits in 8 where the GPU has no faster unit, and in 16 where it has neither."""
+        flops = self.gpu.flops
+        wide = flops.get("bf16") or flops["fp16"]
+        if arithmetic == "fp4":
+            return flops.get("fp4") or flops.get("fp8") or wide
+        return flops.get(arithmetic) or wide
+
+    @property
+    def _blackwell(self) -> bool:
+        return self.gpu.compute_capability is not None and self.gpu.compute_capability >= _BLACKWELL
+
+    def _kernels(self) -> float:
+        given = self.coefficients
+        experts = 0 if self._blackwell else sum(group.layers for group in self.work.experts)
+        return self.work.layers * given.layer + experts * given.expert_layer
+
+    def _exchange(self, tokens: float) -> float:
+        """The all-reduces of a step with `tokens` tokens."""
+        if self.tensor == 1:
+            return 0.0
+        if self.networked:
+            return self.work.layers * _ALL_REDUCES * _NETWORK_ALL_REDUCE + self._transfer(tokens)
+        waits = (self.tensor - 1) * self.coefficients.pcie_rank if self.over_pcie else 0.0
+        return self.work.layers * waits + self._transfer(tokens)
+
+    def _transfer(self, tokens: float) -> float:
+        """A ring moves 2 (n - 1) / n of the activations, twice a layer, in 16 bits."""
+        link = _NETWORK_BANDWIDTH if self.networked else self.gpu.link_bandwidth
+        if self.tensor == 1 or not link:
+            return 0.0
+        activations = self.work.layers * _ALL_REDUCES * tokens * self.work.hidden * _ACTIVATION_BYTES
+        return activations * 2 * (self.tensor - 1) / self.tensor / (self.coefficients.link * link)
+
+    def _vendor(self) -> float:
+        return 1.0 if self.gpu.vendor == "nvidia" else self.coefficients.amd
+
+
+def replica_speed(
+    request: Request, shape: Shape, settings: ResolvedSettings, calibration: Calibration | None = None
+) -> ReplicaSpeed:
+    """The speed of a replica of `shape` at `settings`."""
+    return ReplicaSpeed(
+        work=request.work(settings),
+        gpu=shape.gpu,
+        tensor=shape.tensor,
+        pipeline=shape.pipeline,
+        chunk=settings.max_num_batched_tokens,
+        old_engine=request.engine.release < _NEW_ENGINE,
+        networked=shape.tensor > shape.gpu.max_per_node,
+        calibration=calibration,
+    )
