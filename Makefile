@@ -91,8 +91,8 @@ bench: install ## how long planning takes and the cost of the gateway, batch job
 bench-scale: install ## the cost of status, watch and wait beside a thousand services, on a cluster of its own, compared with limits
 	$(BIN)/python -m benches.bench_scale
 
-accuracy: install ## compare the planner with start-up logs of vLLM; rewrites docs/contributing/accuracy.md
-	$(BIN)/python scripts/accuracy.py
+accuracy: install ## compare the planner with logs and measurements of vLLM; rewrites docs/contributing/accuracy.md
+	$(BIN)/python -m scripts.accuracy
 
 fuzz: install ## plan 100,000 damaged configs: a plan or a clear refusal, never a traceback
 	PYTHONPATH=. $(BIN)/python scripts/fuzz_plan.py $(FUZZ)

@@ -1,10 +1,10 @@
-"""Compare the planner with start-up logs of vLLM, and write docs/contributing/accuracy.md and its plot.
+"""Compare the planner with start-up logs of vLLM and with its measured speed, and write docs/contributing/accuracy.md.
 
-    python scripts/accuracy.py
+    python -m scripts.accuracy
 
 Measured rows: tests/data/measured.json, each with its source; parameter bytes: tests/data/parameters.json. Rows of
 tier "wide" lack a flag or a source that can be looked up, or carry a guess: no figure is taken from them. A difference
-below half a unit of the last printed digit counts as none.
+below half a unit of the last printed digit counts as none. Speed: scripts/measured_speed.py.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from rayllm_ctl.planner.memory import evidence
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.workflows.plan.model import make_plan
+from scripts.speed_report import speed_report
 
 ROOT = Path(__file__).resolve().parent.parent
 GIB = 2**30
@@ -185,7 +186,10 @@ def report(
         "# Accuracy of the planner",
         "",
         "Made by `make accuracy` from `tests/data/measured.json` (start-up logs of vLLM, each row with its",
-        "source) and `tests/data/parameters.json` (vLLM's own objects). Errors are those of the plan.",
+        "source), `tests/data/parameters.json` (vLLM's own objects) and `tests/data/speed.json` (public measurements).",
+        "Errors are those of the plan.",
+        "",
+        "## Memory",
         "",
         "![Planned KV cache against measured KV cache](accuracy.svg)",
         "",
@@ -213,19 +217,21 @@ def report(
         "|---|---|---|---|",
         *[f"| {x.title} | {x.rows} | {x.inside} | {x.width:.1f} % |" for x in left_out],
         "",
-        "## Rows with all flags known",
+        "### Rows with all flags known",
         "",
         *_table(core, sources),
         "",
-        "## Rows that are not counted",
+        "### Rows that are not counted",
         "",
         "A flag is unknown or guessed, or the source cannot be looked up; the note says which.",
         "",
         *_table(wide, sources),
         "",
-        "## Sources",
+        "### Sources of the logs",
         "",
         *[f"{number}. {source}" for source, number in sources.items()],
+        "",
+        *speed_report(),
     ]
     return "\n".join(lines) + "\n"
 

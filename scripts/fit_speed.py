@@ -35,7 +35,7 @@ _LARGE = 0.6
 
 def main() -> int:
     rows = measurements()
-    fitted = _fit(rows, FITTED)
+    fitted = fit(rows, FITTED)
     for field in fields(Coefficients):
         sys.stdout.write(f"{field.name:24} {getattr(fitted, field.name):.3g}   (now {getattr(FITTED, field.name):g})\n")
     _print("now", [ratio for row in rows for ratio in row.ratios(FITTED)])
@@ -48,13 +48,14 @@ def main() -> int:
 def left_out(rows: Sequence[Measured], start: Coefficients) -> Iterator[tuple[str, float]]:
     """The ratios of the rows of each campaign with coefficients that were fitted without it."""
     for campaign in dict.fromkeys(row.campaign for row in rows):
-        fitted = _fit([row for row in rows if row.campaign != campaign], start, steps=_STEPS[2:])
+        fitted = fit([row for row in rows if row.campaign != campaign], start, steps=_STEPS[2:])
         for row in rows:
             if row.campaign == campaign:
                 yield from row.ratios(fitted)
 
 
-def _fit(rows: Sequence[Measured], start: Coefficients, steps: Sequence[float] = _STEPS) -> Coefficients:
+def fit(rows: Sequence[Measured], start: Coefficients, steps: Sequence[float] = _STEPS) -> Coefficients:
+    """The coefficients with the smallest error, searched from `start`."""
     weights = _weights(rows)
     found, least = start, _loss(rows, start, weights)
     for step in steps:
@@ -64,9 +65,9 @@ def _fit(rows: Sequence[Measured], start: Coefficients, steps: Sequence[float] =
             for field in fields(Coefficients):
                 for factor in (1 + step, 1 / (1 + step)):
                     tried = _scaled(found, field.name, factor)
-                    loss = _loss(rows, tried, weights)
-                    if loss < least - 1e-6:
-                        found, least, better = tried, loss, True
+                    error = _loss(rows, tried, weights)
+                    if error < least - 1e-6:
+                        found, least, better = tried, error, True
     return found
 
 
@@ -78,6 +79,11 @@ def _scaled(coefficients: Coefficients, name: str, factor: float) -> Coefficient
 def _weights(rows: Sequence[Measured]) -> dict[tuple[str, str], float]:
     counts = Counter((row.campaign, name) for row in rows for name, _ in row.figures())
     return {key: count**-0.3 for key, count in counts.items()}
+
+
+def loss(rows: Sequence[Measured], coefficients: Coefficients) -> float:
+    """The weighted mean error of the figures, |ln(planned / measured)|."""
+    return _loss(rows, coefficients, _weights(rows))
 
 
 def _loss(rows: Sequence[Measured], coefficients: Coefficients, weights: Mapping[tuple[str, str], float]) -> float:

@@ -27,7 +27,7 @@ from typing import (
 )
 
 from rayllm_ctl.cli.documents import DOCUMENT_VERSION
-from rayllm_ctl.model.text.json_form import key_of, keys_of
+from rayllm_ctl.model.text.json_form import key_of, field_keys
 from scripts.json_documents import DOCUMENTS, Merged
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -114,7 +114,7 @@ def _fields(kind: Any) -> list[tuple[str, Any, bool]]:
         hint, needed = hints[field.name], not field.metadata.get("omit-none")
         if not needed:
             hint = _without_none(hint)
-        found += [(key, hint, needed) for key in keys_of(field)]
+        found += [(key, hint, needed) for key in field_keys(field)]
     return found
 
 

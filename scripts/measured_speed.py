@@ -15,8 +15,8 @@ from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.model.plan.plan import Figures
 from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Load, Model, Parallelism, Replicas
-from rayllm_ctl.planner.evaluate import evaluate
-from rayllm_ctl.planner.request import Candidate, Request, Shape, Workload
+from rayllm_ctl.planner.request import Candidate, Request, Workload
+from rayllm_ctl.planner.search import search_plan
 from rayllm_ctl.planner.speed.coefficients import Coefficients
 from rayllm_ctl.planner.speed.figures import at_load, likely
 from rayllm_ctl.planner.speed.replica import ReplicaSpeed, replica_speed
@@ -127,8 +127,7 @@ def _planned(row: Mapping[str, Any], configs: Mapping[str, Any]) -> tuple[Candid
         load=Load(input_tokens=row["inputTokens"], output_tokens=row["outputTokens"], concurrency=row.get("inFlight")),
     )
     request = Request(service, facts, "catalog", engine(row["vllm"]), (gpu,), hand_sized=True)
-    shape = Shape(gpu, row["tensor"], row["pipeline"])
-    return evaluate(request, shape, row.get("maxModelLen") or facts.max_model_len), request
+    return search_plan(request)[0], request
 
 
 @dataclass(frozen=True)

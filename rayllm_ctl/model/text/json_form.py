@@ -36,7 +36,7 @@ def key_of(field: dataclasses.Field[Any]) -> str:
     return field.metadata.get("key") or camel(field.name)
 
 
-def keys_of(field: dataclasses.Field[Any]) -> tuple[str, ...]:
+def field_keys(field: dataclasses.Field[Any]) -> tuple[str, ...]:
     """The key of a dataclass field, and the one that it had before, if any."""
     before = field.metadata.get("formerly")
     return (key_of(field), before) if before else (key_of(field),)
@@ -58,7 +58,7 @@ def to_json(value: Any) -> Any:
             key: to_json(getattr(value, field.name))
             for field in dataclasses.fields(value)
             if not (field.metadata.get("omit-none") and getattr(value, field.name) is None)
-            for key in keys_of(field)
+            for key in field_keys(field)
         }
     if isinstance(value, Mapping):
         return {str(k): to_json(v) for k, v in value.items()}
