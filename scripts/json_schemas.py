@@ -27,7 +27,7 @@ from typing import (
 )
 
 from rayllm_ctl.cli.documents import DOCUMENT_VERSION
-from rayllm_ctl.model.text.json_form import key_of, field_keys
+from rayllm_ctl.model.text.json_form import field_keys, key_of
 from scripts.json_documents import DOCUMENTS, Merged
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -191,6 +191,16 @@ SERVICE_FLAGS: FlagTable = (
         "load.output_tokens",
         {"type": int, "metavar": "N", "help": "Average answer length in tokens to plan for."},
     ),
+    (
+        ("--cached-tokens",),
+        "load.cached_tokens",
+        {"type": int, "metavar": "N", "help": "Tokens of a prompt in the prefix cache, on average."},
+    ),
+    (
+        ("--accepted-tokens",),
+        "load.accepted_tokens",
+        {"type": float, "metavar": "N", "help": "Tokens per step of speculative decoding, on average."},
+    ),
     (("--ttft",), "load.ttft", {"type": Duration(), "help": "Target time to first token, such as 500ms."}),
     (("--tpot",), "load.tpot", {"type": Duration(), "help": "Target time per output token, such as 40ms."}),
     (("--rate",), "load.rate", {"type": float, "metavar": "N", "help": "Requests per second to plan for."}),

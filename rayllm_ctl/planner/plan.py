@@ -135,8 +135,11 @@ def _notes(request: Request, chosen: Candidate, settings: ResolvedSettings) -> I
             f"the checkpoint's files hold {gib(request.checkpoint_bytes)} GiB, {gib(request.unexplained)} GiB more "
             "than its config describes: planned with the size of the files"
         )
-    if "speculative_config" in request.service.engine.args:
-        yield "speed is computed without speculative decoding"
+    if "speculative_config" in request.service.engine.args and request.service.load.accepted_tokens is None:
+        yield (
+            "speed is computed without speculative decoding: --accepted-tokens N includes it, with N as measured "
+            "(1 + accepted / drafts, vLLM's spec_decode metrics)"
+        )
     if request.calibrations and chosen.throughput and chosen.throughput.calibration is None:
         wanted_part = calibrated_part(*request.calibrated_part(chosen.shape, settings))
         others = "; ".join(map(str, _closest(request)))

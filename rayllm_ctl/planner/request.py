@@ -96,7 +96,8 @@ class Request:
 class Workload:
     """The load that a plan is judged by. Lengths in tokens of an average request; concurrency in requests at once.
 
-    stated: the user gave at least one of the figures, so replicas are sized for it.
+    stated: the user gave at least one of the figures, so replicas are sized for it. cached: tokens of a prompt that the
+    prefix cache holds. per_step: tokens that a request gains in a step; more than 1 only with speculative decoding.
     """
 
     input_tokens: int
@@ -106,6 +107,8 @@ class Workload:
     ttft: float | None
     tpot: float | None
     stated: bool
+    cached: int = 0
+    per_step: float = 1.0
 
     @property
     def length(self) -> int:

@@ -106,6 +106,21 @@ upgrades = st.sampled_from(
 
 
 @st.composite
+def loads(draw: st.DrawFn) -> Load:
+    given = draw(maybe(counts))
+    return Load(
+        objective=draw(maybe(st.sampled_from(("cost", "throughput", "latency")))),
+        concurrency=draw(maybe(counts)),
+        input_tokens=given,
+        output_tokens=draw(maybe(counts)),
+        cached_tokens=draw(st.integers(0, given - 1)) if given is not None and draw(st.booleans()) else None,
+        ttft=draw(maybe(seconds)),
+        tpot=draw(maybe(seconds)),
+        rate=draw(maybe(seconds)),
+    )
+
+
+@st.composite
 def ray_options(draw: st.DrawFn) -> RayOptions:
     tolerance = st.builds(FaultTolerance, st.sampled_from(("redis:6379", "rediss://r.example.com:1")),
                           maybe(st.builds(SecretKey, labels, st.just("password"))))  # fmt: skip
@@ -404,11 +419,7 @@ def services(draw: st.DrawFn, *, on_cpu: bool | None = None, with_gateway: bool 
         pods=Pods(draw(pod_options), draw(pod_options)),
         ray=draw(ray_options()),
         upgrade=upgrade,
-        load=Load(
-            draw(maybe(st.sampled_from(("cost", "throughput", "latency")))),
-            draw(maybe(counts)), draw(maybe(counts)), draw(maybe(counts)),
-            draw(maybe(seconds)), draw(maybe(seconds)), draw(maybe(seconds)),
-        ),
+        load=draw(loads()),
         exposure=draw(exposures(upgrade)),
         security=draw(securities("privileged" if on_nodes else draw(st.sampled_from(("restricted", "baseline"))))),
         availability=Availability(draw(maybe(st.builds(PodDisruptionBudget, st.integers(1, 9))))),

@@ -11,7 +11,7 @@ from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.planner.request import Workload
 from rayllm_ctl.planner.speed.coefficients import DENSE, FITTED, MOE, UNCERTAIN, Coefficients
 from rayllm_ctl.planner.speed.figures import at_load, in_flight, likely
-from rayllm_ctl.planner.speed.replica import ReplicaSpeed
+from rayllm_ctl.planner.speed.replica import Guesses, ReplicaSpeed
 from rayllm_ctl.planner.speed.throughput import extrapolations
 from rayllm_ctl.planner.speed.work import model_work
 from tests.planner.facts import dense, moe
@@ -155,3 +155,24 @@ def test_what_was_rarely_measured_is_named() -> None:
     assert list(extrapolations(dense(), rate())) == []
     found = extrapolations(moe(), rate(2, 2, facts=moe(), gpu=L4))
     assert [line.split(":")[0] for line in found] == ["TP over PCIe", "pipeline parallelism"]
+
+
+def test_what_the_prefix_cache_holds_is_not_computed() -> None:
+    cached = replace(LOAD, cached=768)
+    whole, rest = likely(rate(), LOAD, 8), likely(rate(), cached, 8)
+    computed = rate().prompt(256, after=768)
+    assert computed < rate().prompt(1024) / 3.5
+    assert whole.ttft - rest.ttft > rate().prompt(1024) - computed - 1e-9
+    assert rest.output_tokens_per_second > whole.output_tokens_per_second
+    assert rest.tpot < whole.tpot
+
+
+def test_guessed_tokens_are_checked_together_and_each_is_drafted() -> None:
+    guessing = replace(rate(), guesses=Guesses(3, draft_bytes=1e9, draft_layers=1))
+    plain, ahead = guessing.step(8, 1000), guessing.step(8, 1000, guess=True)
+    drafted = 3 * (1e9 / (FITTED.bandwidth * H100.bandwidth) + FITTED.layer)
+    one_more = guessing.step(32, 0) - guessing.step(8, 0)  # three more tokens for each of eight requests
+    assert ahead - plain == pytest.approx(drafted + one_more, rel=0.02)
+    found = likely(guessing, replace(LOAD, per_step=2.5), 1)
+    assert found.tpot == pytest.approx(guessing.step(1, 1152, guess=True) / 2.5)
+    assert likely(guessing, LOAD, 1).tpot == guessing.step(1, 1152)

@@ -63,8 +63,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "--downscale-delay", "--min-concurrency",
     ),
     "Planning": (
-        "--objective", "--concurrency", "--input-tokens", "--output-tokens", "--ttft", "--tpot", "--rate", "--rows",
-        "--prices", "--calibration", "--plot", "--accept-risk",
+        "--objective", "--concurrency", "--input-tokens", "--output-tokens", "--cached-tokens", "--accepted-tokens",
+        "--ttft", "--tpot", "--rate", "--rows", "--prices", "--calibration", "--plot", "--accept-risk",
     ),
     "Pod": (
         "--image", "--env", "--volume", "--cpu", "--memory", "--node-selector", "--toleration", "--pod-security",

@@ -244,6 +244,10 @@ class Load:
     concurrency: Annotated[int | None, "Concurrent requests over all replicas."] = None
     input_tokens: Annotated[int | None, "Tokens of a prompt."] = None
     output_tokens: Annotated[int | None, "Tokens of an answer."] = None
+    cached_tokens: Annotated[int | None, "Tokens of a prompt that the prefix cache holds, on average."] = None
+    accepted_tokens: Annotated[
+        float | None, "Tokens that a step of speculative decoding adds to an answer, on average; at least 1."
+    ] = None
     ttft: Annotated[float | None, SECONDS, "Target time to first token."] = None
     tpot: Annotated[float | None, SECONDS, "Target time per output token."] = None
     rate: Annotated[float | None, "Requests per second."] = None

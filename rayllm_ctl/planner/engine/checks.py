@@ -38,6 +38,7 @@ def request_problems(request: Request) -> Iterator[Refusal]:
     yield from _quantization(request)
     yield from _gptq(request)
     yield from argument_problems(request.service, request.engine)
+    yield from _accepted_tokens(request)
     if wanted.kv_cache_dtype and request.engine.kv_cache_dtypes:
         known = request.engine.kv_cache_dtypes
         if wanted.kv_cache_dtype not in known:
@@ -45,6 +46,18 @@ def request_problems(request: Request) -> Iterator[Refusal]:
             message = f'vLLM {request.engine.version} does not support KV cache type "{wanted.kv_cache_dtype}"'
             reason = Reason("kv-cache-dtype-unknown", message)
             yield Refusal(reason, f"--kv-cache-dtype {close}", changed_engine(kv_cache_dtype=close))
+
+
+def _accepted_tokens(request: Request) -> Iterator[Refusal]:
+    """A step adds the tokens that were guessed and are right, and one more."""
+    asked, most = request.service.load.accepted_tokens, speculation(request.service.engine.args).tokens + 1
+    if asked is not None and asked > most > 1:
+        message = f"a step with {most - 1} guessed tokens adds at most {most}, not {asked:g}"
+        yield Refusal(Reason("too-many-accepted-tokens", message), f"--accepted-tokens {most}", _accepting(most))
+
+
+def _accepting(tokens: int) -> Callable[[LLMService], LLMService]:
+    return lambda service: replace(service, load=replace(service.load, accepted_tokens=float(tokens)))
 
 
 def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:

@@ -93,7 +93,17 @@ def resolve_load(service: LLMService, max_model_len: int) -> Workload:
     output = wanted.output_tokens or min(DEFAULT_OUTPUT_TOKENS, room)
     given = wanted.input_tokens or min(DEFAULT_INPUT_TOKENS, max(1, max_model_len - output))
     stated = any(x is not None for x in (wanted.concurrency, wanted.rate))
-    return Workload(given, output, wanted.concurrency, wanted.rate, wanted.ttft, wanted.tpot, stated)
+    return Workload(
+        given,
+        output,
+        wanted.concurrency,
+        wanted.rate,
+        wanted.ttft,
+        wanted.tpot,
+        stated,
+        wanted.cached_tokens or 0,
+        wanted.accepted_tokens or 1.0,
+    )
 
 
 def load_context(load: Load) -> int:

@@ -31,19 +31,21 @@ def likely(rate: ReplicaSpeed, load: Workload, batch: float) -> Likely:
 
     Prompts and answers share the GPUs, so a request takes the time of its prompt and its share of every step. Its
     prompt rides in as many steps as it has chunks, and waits for prompts before it as in a queue with even service
-    times: busy share x prompt / 2 / (1 - busy share).
+    times: busy share x prompt / 2 / (1 - busy share). Of a prompt, what the prefix cache holds is not computed.
     """
-    step = rate.step(batch, load.input_tokens + load.output_tokens / 2)
-    prompt = rate.prompt(load.input_tokens)
-    steps = rate.chunks(load.input_tokens, batch) * (rate.prompt_overhead() + step)
+    step = rate.step(batch, load.input_tokens + load.output_tokens / 2, guess=load.per_step > 1)
+    decode = step / load.per_step
+    computed = load.input_tokens - load.cached
+    prompt = rate.prompt(computed, after=load.cached)
+    steps = rate.chunks(computed, batch) * (rate.prompt_overhead() + step)
     alone = rate.coefficients.request + prompt + steps
     if batch <= 1:
-        whole = alone + load.output_tokens * step
-        return Likely(alone, step, load.output_tokens / whole, 1 / whole)
-    each = prompt / rate.pipeline + load.output_tokens * step / batch
+        whole = alone + load.output_tokens * decode
+        return Likely(alone, decode, load.output_tokens / whole, 1 / whole)
+    each = prompt / rate.pipeline + load.output_tokens * decode / batch
     busy = min(_BUSIEST, prompt / rate.pipeline / each)
     ttft = alone + busy * prompt / (2 * (1 - busy))
-    tpot = max(step, (batch * each - ttft) / max(1, load.output_tokens))
+    tpot = max(decode, (batch * each - ttft) / max(1, load.output_tokens))
     return Likely(ttft, tpot, load.output_tokens / each, 1 / each)
 
 

@@ -12,6 +12,8 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.plan.calibration import Calibration
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
+from rayllm_ctl.planner.memory.drafts import speculation
+from rayllm_ctl.planner.memory.shards import DTYPE_BYTES, ShardSettings, head_tensors, layer_tensors
 from rayllm_ctl.planner.request import Request, Shape
 from rayllm_ctl.planner.speed.coefficients import FITTED, Coefficients
 from rayllm_ctl.planner.speed.work import WIDE, ModelWork
@@ -35,11 +37,22 @@ _BLACKWELL = (10, 0)
 
 
 @dataclass(frozen=True)
+class Guesses:
+    """Speculative decoding: tokens guessed ahead in a step, and what guesses each of them: bytes read by one GPU, and
+    layers (0: no model, as with n-grams)."""
+
+    tokens: int = 0
+    draft_bytes: float = 0.0
+    draft_layers: int = 0
+
+
+@dataclass(frozen=True)
 class ReplicaSpeed:
     """One replica: `work` over `tensor` x `pipeline` GPUs. Times are seconds.
 
     networked: the GPUs that share a layer are in several nodes. chunk: the most tokens of a step. old_engine: V0.
-    calibration: what was measured of such a replica.
+    guesses: what is guessed ahead, where the load says how many of the guesses are right. calibration: what was
+    measured of such a replica.
     """
 
     work: ModelWork
@@ -49,6 +62,7 @@ class ReplicaSpeed:
     chunk: int
     old_engine: bool = False
     networked: bool = False
+    guesses: Guesses = Guesses()
     calibration: Calibration | None = None
     coefficients: Coefficients = FITTED
 
@@ -65,29 +79,34 @@ class ReplicaSpeed:
         """Whether fewer than ten public measurements stand behind the figures of such a replica."""
         return self.old_engine or self.networked or self.over_pcie or self.pipeline > 1 or self.gpu.vendor != "nvidia"
 
-    def step(self, batch: float, length: float) -> float:
+    def step(self, batch: float, length: float, *, guess: bool = False) -> float:
         """A decode step of `batch` requests that are `length` tokens long. Pipeline stages work one after another, each
-        on its share of the batch."""
+        on its share of the batch. guess: tokens are guessed ahead, and checked together with the last one."""
         share = max(1.0, batch / self.pipeline)
-        given = self.coefficients
-        read = self.work.weight_bytes(share) / self.tensor + share * self.work.cache_bytes(length, self.tensor)
-        computed = share * self._computing(length) + share * self.work.head_flops / self._peak(WIDE)
+        ahead = self.guesses.tokens if guess else 0
+        tokens, given = share * (1 + ahead), self.coefficients
+        read = self.work.weight_bytes(tokens) / self.tensor + share * self.work.cache_bytes(length, self.tensor)
+        computed = tokens * (self._computing(length) + self.work.head_flops / self._peak(WIDE))
         efficiency = given.step_compute_moe if self.moe else given.step_compute
         total = (
             read / (given.bandwidth * self.gpu.bandwidth)
             + computed / self.tensor / efficiency
             + self._kernels()
-            + self._exchange(share)
+            + self._exchange(tokens)
             + (self.pipeline - 1) * _STAGE_HOP
         )
+        if guess:
+            drafted = self.guesses.draft_bytes / (given.bandwidth * self.gpu.bandwidth)
+            total += ahead * (drafted + self.guesses.draft_layers * given.layer)
         if self.old_engine:
             total += given.old_step + given.old_request * batch
         return total * self._vendor()
 
-    def prompt(self, tokens: float) -> float:
-        """Computing a prompt of `tokens` tokens, beside what the steps that it rides in take anyway."""
+    def prompt(self, tokens: float, *, after: float = 0) -> float:
+        """Computing `tokens` tokens of a prompt that follow `after` cached ones, beside what the steps that they ride
+        in take anyway."""
         given = self.coefficients
-        computed = tokens * self._computing(tokens / 2) + self.work.head_flops / self._peak(WIDE)
+        computed = tokens * self._computing(after + tokens / 2) + self.work.head_flops / self._peak(WIDE)
         efficiency = given.prompt_compute_moe if self.moe else given.prompt_compute
         return (computed / self.tensor / efficiency + self._transfer(tokens)) * self._vendor()
 
@@ -156,5 +175,22 @@ def replica_speed(
         chunk=settings.max_num_batched_tokens,
         old_engine=request.engine.release < _NEW_ENGINE,
         networked=shape.tensor > shape.gpu.max_per_node,
+        guesses=_guesses(request, shape, settings),
         calibration=calibration,
     )
+
+
+def _guesses(request: Request, shape: Shape, settings: ResolvedSettings) -> Guesses:
+    """A head of EAGLE reads the model's output head too; multi-token-prediction layers are the model's own."""
+    asked, facts = speculation(settings.args), request.facts
+    sharded = ShardSettings(shape.tensor, DTYPE_BYTES.get(settings.dtype or "", 2), None)
+    head = sum(head_tensors(facts, sharded))
+    if asked.own_layers:
+        layers = facts.draft_layers
+        read = sum(sum(layer_tensors(layer, sharded)) for layer in layers)
+        return Guesses(asked.tokens or 1, read + head, len(layers))
+    draft = request.draft
+    if draft is None:
+        return Guesses(asked.tokens)
+    own = sum(draft.tensors(sharded))
+    return Guesses(asked.tokens, own if draft.kind == "draft_model" else own + head, draft.facts.layer_count)

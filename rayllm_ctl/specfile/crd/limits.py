@@ -156,6 +156,8 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (service.Load, "concurrency"): _COUNT,
     (service.Load, "input_tokens"): _COUNT,
     (service.Load, "output_tokens"): _COUNT,
+    (service.Load, "cached_tokens"): between(0),
+    (service.Load, "accepted_tokens"): {"minimum": 1},
     (service.Load, "rate"): _POSITIVE,
     (exposure.Exposure, "annotations"): _ANNOTATIONS,
     (exposure.Exposure, "source_ranges"): {"items": _CIDR, "maxItems": 256},

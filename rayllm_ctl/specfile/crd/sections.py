@@ -144,6 +144,16 @@ SECTIONS: CelRules = {
     (service.Load, "tpot"): (POSITIVE,),
     service.Load: (
         CelRule(
+            "!has(self.cachedTokens) || has(self.inputTokens)",
+            "requires inputTokens",
+            ".cachedTokens",
+        ),
+        CelRule(
+            "!has(self.cachedTokens) || !has(self.inputTokens) || self.cachedTokens < self.inputTokens",
+            "must be less than inputTokens: the last token is always computed",
+            ".cachedTokens",
+        ),
+        CelRule(
             "!has(self.calibration)",
             "names a file next to the spec file, which the controller does not have: only the command line reads it",
             ".calibration",

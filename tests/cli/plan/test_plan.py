@@ -313,3 +313,45 @@ def test_a_risky_plan_is_rendered_only_if_the_risk_is_accepted(capsys: pytest.Ca
     assert refused.err.endswith("--accept-risk    # proceeds anyway\n")
     assert app.run([*risky, "--accept-risk"]) == 0
     assert "kind: RayService" in capsys.readouterr().out
+
+
+NGRAM = '--engine-arg=speculative_config={"method": "ngram", "num_speculative_tokens": 3}'
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--cached-tokens", "100"], "--cached-tokens: requires spec.load.inputTokens (--input-tokens)"),
+        (["--cached-tokens", "100", "--input-tokens", "100"], "must be less than --input-tokens (100)"),
+        (
+            ["--cached-tokens", "9", "--input-tokens", "100", "--engine-arg", "enable_prefix_caching=false"],
+            "has no effect: enable_prefix_caching is false",
+        ),
+        (["--accepted-tokens", "2"], "has no effect without speculative_config"),
+        (["--accepted-tokens", "0.5", NGRAM], "must be at least 1, not 0.5"),
+    ],
+)
+def test_a_load_that_has_no_effect_is_rejected(flags: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "--model", "Qwen/Qwen3-8B", *flags)
+    assert code == 2
+    assert says in err
+
+
+def test_a_step_adds_at_most_one_token_more_than_it_guesses(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--model", "Qwen/Qwen3-8B", "--gpu", "L4", NGRAM, "--accepted-tokens", "5")
+    assert code != 0
+    assert "a step with 3 guessed tokens adds at most 4, not 5" in out
+    assert "--accepted-tokens 4" in out
+
+
+def test_speculative_decoding_needs_a_measured_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    _, without, _ = run(capsys, "--model", "Qwen/Qwen3-8B", "--gpu", "L4", NGRAM)
+    _, with_it, _ = run(capsys, "--model", "Qwen/Qwen3-8B", "--gpu", "L4", NGRAM, "--accepted-tokens", "2")
+    assert "speed is computed without speculative decoding" in without
+    assert "without speculative decoding" not in with_it
+
+    def alone(text: str) -> float:
+        (line,) = re.findall(r"^ +1 +(\d+) ", text, re.MULTILINE)
+        return float(line)
+
+    assert alone(with_it) > 1.6 * alone(without)

@@ -62,7 +62,7 @@ def _of_one_model(service: LLMService) -> Iterator[Problem]:
     yield from transformersfields.transformers_problems(service)
     yield from _placement(service)
     yield from _replicas(service.replicas)
-    yield from _load(service.load)
+    yield from _load(service.load, service.engine.args)
 
 
 def _metadata(service: LLMService) -> Iterator[Problem]:
@@ -267,7 +267,7 @@ def _count(at: Path, replicas: Replicas) -> Iterator[Problem]:
         yield Problem(at, "cannot be combined with other values of spec.replicas.min and max")
 
 
-def _load(load: Load) -> Iterator[Problem]:
+def _load(load: Load, args: Mapping[str, Any]) -> Iterator[Problem]:
     at = ("spec", "load")
     yield from _known((*at, "objective"), load.objective, ("cost", "throughput", "latency"))
     yield from _at_least((*at, "concurrency"), load.concurrency, 1)
@@ -275,6 +275,29 @@ def _load(load: Load) -> Iterator[Problem]:
     yield from _at_least((*at, "outputTokens"), load.output_tokens, 1)
     for name, amount in (("ttft", load.ttft), ("tpot", load.tpot), ("rate", load.rate)):
         yield from _amount((*at, name), amount)
+    if load.cached_tokens is not None:
+        yield from _cached((*at, "cachedTokens"), load, args)
+    if load.accepted_tokens is not None:
+        yield from _accepted((*at, "acceptedTokens"), load.accepted_tokens, args)
+
+
+def _cached(at: Path, load: Load, args: Mapping[str, Any]) -> Iterator[Problem]:
+    yield from _at_least(at, load.cached_tokens, 0)
+    if load.input_tokens is None:
+        yield Problem(at, "requires spec.load.inputTokens (--input-tokens)")
+    elif load.cached_tokens is not None and load.cached_tokens >= load.input_tokens:
+        yield Problem(
+            at, f"must be less than spec.load.inputTokens ({load.input_tokens}): the last token is always computed"
+        )
+    if args.get("enable_prefix_caching") is False:
+        yield Problem(at, "has no effect: enable_prefix_caching is false in spec.engine.args")
+
+
+def _accepted(at: Path, tokens: float, args: Mapping[str, Any]) -> Iterator[Problem]:
+    if not (math.isfinite(tokens) and tokens >= 1):
+        yield Problem(at, f"must be at least 1, not {tokens}: every step adds a token")
+    if "speculative_config" not in args:
+        yield Problem(at, "has no effect without speculative_config in spec.engine.args")
 
 
 def _at_least(path: Path, number: int | None, least: int) -> Iterator[Problem]:
