@@ -20,7 +20,8 @@ BASES = {
         specs/for-the-controller specs/incremental-upgrade specs/ingress-with-tls specs/long-context
         specs/mixture-of-experts specs/no-upgrade specs/older-vllm specs/own-image-on-amd specs/patches
         specs/pipeline-over-nodes specs/planned-for-a-load specs/pod-templates specs/quantized-weights
-        specs/guessed-tokens specs/scale-to-zero specs/tensor-parallel specs/vision-language specs/worker-groups examples/llama-405b
+        specs/guessed-tokens specs/scale-to-zero specs/tensor-parallel specs/vision-language specs/worker-groups
+        examples/llama-405b
         examples/llama-70b-tp4 examples/qwen3-moe
     """,
     # The same on small GPUs, with a restricted network and a PodMonitor.
