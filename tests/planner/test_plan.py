@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.catalog.engines import engine
-from rayllm_ctl.model.kube.quantities import GIB
+from rayllm_ctl.model.kube.quantities import GIB, format_duration
 from rayllm_ctl.model.plan.facts import ModelFacts, Quantization, Scheme, StateCache
 from rayllm_ctl.model.plan.hardware import GPU, NodeShape
 from rayllm_ctl.model.plan.plan import Cost, Plan, Suggestion
@@ -664,3 +664,12 @@ def test_sequences_of_a_hybrid_without_kv_cache_stay_at_the_default() -> None:
     found = hybrid(gpu_memory_utilization=0.5)
     assert found.engine is not None
     assert (codes(found), found.engine.max_num_seqs) == (["weights-exceed-memory"], 1024)
+
+
+def test_more_requests_than_a_replica_holds_wait() -> None:
+    """By Little's law: those that are not in flight, over the rate."""
+    found = plan(dense(), H100, tp=1, load=Load(concurrency=500), replicas=Replicas(1, 1))
+    assert found.throughput is not None
+    rate, held = found.throughput.at_load.requests_per_second.typical, found.throughput.load.concurrency
+    (reason,) = [reason for reason in found.reasons if reason.code == "too-few-replicas"]
+    assert reason.message.endswith(f"a request waits about {format_duration((500 - held) / rate)}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.plan.plan import Band, Figures, Reason, Verdict
 from rayllm_ctl.planner.memory import MemoryEstimate
 from rayllm_ctl.planner.request import Request, Workload
 from rayllm_ctl.planner.speed.figures import at_load, in_flight
+from rayllm_ctl.planner.speed.figures import likely as likely_figures
 from rayllm_ctl.planner.speed.replica import ReplicaSpeed
 
 _BY_LENGTH = frozenset({"full", "mla", "indexer", "pooled"})
@@ -69,7 +71,7 @@ def size_deployment(
     elif load.stated and needed > most:
         enough = _needed(rate, load, likely) <= most
         verdict = _worse(verdict, "risky" if enough else "does-not-fit")
-        reasons.append(_too_few(load, most, needed, per_replica))
+        reasons.append(_too_few(load, most, needed, per_replica, _waiting(rate, load, most, likely)))
     return Sizing(held, _batch(rate, load, sure, likely, most), replicas, most, verdict, tuple(reasons))
 
 
@@ -138,11 +140,18 @@ def _limits(load: Workload) -> str:
     return ", ".join(limit for limit in (ttft, tpot) if limit)
 
 
-def _too_few(load: Workload, replicas: int, needed: int, per_replica: float) -> Reason:
+def _waiting(rate: ReplicaSpeed, load: Workload, replicas: int, held: float) -> float:
+    """Seconds that a request waits until a replica takes it, by Little's law; 0 for a load that is a rate, with which
+    more and more of them wait."""
+    waiting = (load.concurrency or 0) / replicas - held
+    return max(0.0, waiting) / likely_figures(rate, load, held).requests_per_second
+
+
+def _too_few(load: Workload, replicas: int, needed: int, per_replica: float, waiting: float) -> Reason:
     wanted = f"{load.concurrency} requests at once" if load.concurrency else f"{load.rate:g} requests/s"
     return Reason(
         "too-few-replicas",
         f"the maximum of {replicas} replicas is insufficient: {wanted} of {load.length:,} tokens need {needed} with "
-        f"{per_replica:.0f} requests each",
+        f"{per_replica:.0f} requests each" + (f"; a request waits about {format_duration(waiting)}" if waiting else ""),
         f"--replicas {needed}",
     )
