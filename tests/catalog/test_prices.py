@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,20 +17,24 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_built_in_prices_have_a_date_and_a_source() -> None:
+def test_every_built_in_price_has_a_date_and_a_source() -> None:
     assert prices.read_prices() is None
-    gpu = gpus.find_gpu("H100-80GB")
-    assert set(gpu.price_per_hour) == {"aws", "gcp", "azure"}
-    assert "aws: 2026-01-19" in gpu.price_source
-    assert "gcp, azure: 2026-04" in gpu.price_source
-    assert gpus.find_gpu("RTX-4090").price_per_hour == {}
+    dated = re.compile(r"(built-in, )?(\w+): 20\d\d-\d\d-\d\d, \S+.*")
+    priced = [gpu for gpu in gpus.load_gpus().values() if gpu.price_per_hour]
+    for gpu in priced:
+        sources = [dated.fullmatch(source) for source in gpu.price_source.split("; ")]
+        assert [source[2] if source else None for source in sources] == list(gpu.price_per_hour), gpu.name
+    assert len(priced) == 24
+    unpriced = gpus.find_gpu("RTX-4090")
+    assert (unpriced.price_per_hour, unpriced.price_source) == ({}, "")
 
 
 def test_every_built_in_price_is_of_a_known_gpu() -> None:
     for source in prices.built_in():
+        assert len({cloud for by_cloud in source.by_gpu.values() for cloud in by_cloud}) == 1, source.note
         for name, by_cloud in source.by_gpu.items():
             assert gpus.canonical(name) == name
-            assert all(0.1 < price < 20 for price in by_cloud.values())
+            assert all(0.1 < price < 30 for price in by_cloud.values())
 
 
 def test_a_users_prices_replace_those_of_the_gpus_they_name(tmp_path: Path) -> None:
@@ -39,7 +44,7 @@ def test_a_users_prices_replace_those_of_the_gpus_they_name(tmp_path: Path) -> N
     assert known["H100-80GB"].price_per_hour == {"on-premises": 2.2}
     assert known["H100-80GB"].price_source == f"{path}, 2026-10-01, our contract"
     assert known["L4"].price_per_hour == {"any": 0.5}
-    assert known["T4"].price_per_hour == {"aws": 0.526}
+    assert known["T4"].price_per_hour == {"aws": 0.526, "azure": 0.526}
 
 
 def test_the_configuration_folder_is_looked_at(home: Path) -> None:

@@ -83,8 +83,8 @@ def gpu_lines(gpu: GPU) -> Iterator[str]:
         *(("labels", f"{key}={value}") for key, values in gpu.node_labels.items() for value in values),
         *(("taints", taint) for taint in gpu.taints),
         *(("machines", text) for text in _machines(gpu)),
-        *(("USD/h", f"{price:.2f}  {cloud}") for cloud, price in gpu.price_per_hour.items()),
-        ("prices", gpu.price_source),
+        *(("USD/h", f"{price:>5.2f}  {cloud}") for cloud, price in gpu.price_per_hour.items()),
+        *(("prices", source) for source in gpu.price_source.split("; ")),
         *(("sources", source) for source in gpu.sources),
     )
 

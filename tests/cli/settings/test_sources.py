@@ -55,7 +55,7 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 def test_a_flag_precedes_a_variable_and_that_the_file(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert planned(capsys)["gpu"]["name"] == "L4"
+    assert planned(capsys)["gpu"]["name"] == "RTX-A6000"
     config.write_text("gpu: A10G\ntp: 2\n")
     found = planned(capsys)
     assert (found["gpu"]["name"], found["parallelism"]["tensor"]) == ("A10G", 2)
