@@ -31,7 +31,10 @@ def _chosen(request: Request, ranked: Sequence[Candidate]) -> str:
     if objective != "cost":
         return f"{chosen.shape} has the best {objective} of {counts}"
     if chosen.price is None:
-        return f"{chosen.shape} has the fewest GPUs of {counts}; no price of those that fit is known"
+        if all(c.price is None for c in fitting):
+            return f"{chosen.shape} has the fewest GPUs of {counts}; no price of those that fit is known"
+        others = "those with a known price hold a shorter context, span nodes or need another image"
+        return f"the price of {chosen.shape} is unknown; of {counts}, {others}"
     known = "known " if any(c.price is None for c in fitting) else ""
     return f"{chosen.shape} has the lowest {known}USD/h of {counts}"
 

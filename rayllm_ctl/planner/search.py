@@ -100,7 +100,7 @@ def _preference(request: Request) -> Callable[[Candidate], tuple[object, ...]]:
     own_image = request.service.engine.image is not None
 
     def foreign(candidate: Candidate) -> bool:
-        return candidate.shape.gpu.vendor != "nvidia" and not own_image
+        return not has_public_image(candidate.shape.gpu) and not own_image
 
     objective = objectives[request.service.load.objective or "cost"]
 
@@ -119,6 +119,11 @@ def _preference(request: Request) -> Callable[[Candidate], tuple[object, ...]]:
         return (rank[candidate.verdict], *place, foreign(candidate), *objective(candidate), *size)
 
     return key
+
+
+def has_public_image(gpu: GPU) -> bool:
+    """Whether there is a public image with Ray and vLLM for nodes with that GPU: NVIDIA's beside x86 CPUs only."""
+    return gpu.vendor == "nvidia" and gpu.host_architecture == "amd64"
 
 
 def _by_cost(candidate: Candidate) -> tuple[float, ...]:

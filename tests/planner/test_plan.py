@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayllm_ctl.catalog.engines import engine
+from rayllm_ctl.catalog.gpus import find_gpu, load_gpus
 from rayllm_ctl.model.kube.quantities import GIB, format_duration
 from rayllm_ctl.model.plan.facts import ModelFacts, Quantization, Scheme, StateCache
 from rayllm_ctl.model.plan.hardware import GPU, NodeShape
@@ -27,6 +28,7 @@ from rayllm_ctl.model.text.json_form import to_json
 from rayllm_ctl.planner.memory import whole_weights
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
+from rayllm_ctl.planner.search import has_public_image
 from tests.planner.facts import FP8_BLOCK, dense, moe
 from tests.planner.gpus import H100, L4, T4
 from tests.planner.known import facts_of
@@ -129,6 +131,23 @@ def test_gpus_without_a_price_are_not_the_best_cost() -> None:
     mixed = plan(dense(), free, L4)
     assert "2 × L4 (TP 2) has the lowest known USD/h of" in mixed.reasons[0].message
     assert "has the lowest USD/h of" in plan(dense(), L4).reasons[0].message
+    amd = replace(H100, name="MI300X", vendor="amd", compute_capability=None)
+    foreign = plan(dense(), free, amd).reasons[0].message
+    assert foreign.startswith("the price of 2 × free (TP 2) is unknown; of ")
+    assert foreign.endswith(", those with a known price hold a shorter context, span nodes or need another image")
+
+
+@pytest.mark.parametrize("facts", [dense(), LLAMA_70B, moe()], ids=["dense-8b", "dense-70b", "moe"])
+@pytest.mark.parametrize("image", [None, "registry/vllm:1"])
+def test_of_the_catalog_no_gpu_without_a_price_is_chosen_for_its_cost(facts: ModelFacts, image: str | None) -> None:
+    every = tuple(load_gpus().values())
+    found = plan(facts, *every, image=image, load=Load(concurrency=8), explain=True)
+    fitting = [one for one in found.candidates if one.verdict == "fits" and one.pipeline == 1]
+    assert any(one.price_per_hour is None for one in fitting)
+    assert isinstance(found.cost, Cost)
+    prices = [one.price_per_hour for one in fitting if image or has_public_image(find_gpu(one.gpu))]
+    known = [price for price in prices if price is not None]
+    assert prices[: len(known)] == sorted(known)
 
 
 def per_token(found: Plan) -> list[Suggestion]:
@@ -518,6 +537,9 @@ def test_gpus_that_need_another_image_come_last_unless_one_is_given() -> None:
     assert own.gpu is not None
     assert own.gpu.name == "MI300X"
     assert "--image" in plan(dense(), amd).notes[0]
+    arm = replace(H100, name="GH200-96GB", host_architecture="arm64", price_per_hour={"lambda": 0.1})
+    beside_x86, beside_arm = plan(dense(), H100, arm), plan(dense(), H100, arm, image="registry/vllm:1")
+    assert [one.gpu.name for one in (beside_x86, beside_arm) if one.gpu] == ["H100-80GB", "GH200-96GB"]
 
 
 def test_concurrency_is_met_with_replicas_or_refused_where_they_are_fixed() -> None:

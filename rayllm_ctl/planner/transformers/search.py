@@ -12,6 +12,7 @@ from rayllm_ctl.model.plan.plan import CandidateSummary, Reason, Suggestion
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.spec.transformers import QUANTIZATIONS
 from rayllm_ctl.planner.request import Request
+from rayllm_ctl.planner.search import has_public_image
 from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, DeviceLayout, layouts, options_of
 from rayllm_ctl.planner.transformers.parts import parts_of
 
@@ -25,7 +26,7 @@ def ranked(request: Request) -> list[DeviceLayout]:
     own_image = request.service.engine.image is not None
 
     def key(layout: DeviceLayout) -> tuple[object, ...]:
-        foreign = layout.gpu.vendor != "nvidia" and not own_image
+        foreign = not has_public_image(layout.gpu) and not own_image
         size = (layout.gpus, layout.gpu.memory_bytes)
         if layout.verdict == "invalid":
             return (_RANK[layout.verdict], *size)
@@ -44,9 +45,14 @@ def why_transformers(request: Request, found: Sequence[DeviceLayout]) -> Iterato
         fitting = [one for one in found if one.verdict == "fits"]
         counts = f"{len(found)} candidates, {len(fitting)} of which fit"
         known = "known " if any(one.price is None for one in fitting) else ""
-        priced = f"has the lowest {known}USD/h of {counts}"
-        unknown = f"has the fewest GPUs of {counts}; no price of those that fit is known"
-        yield Reason("chosen", f"{chosen} {unknown if chosen.price is None else priced}")
+        if chosen.price is not None:
+            text = f"{chosen} has the lowest {known}USD/h of {counts}"
+        elif all(one.price is None for one in fitting):
+            text = f"{chosen} has the fewest GPUs of {counts}; no price of those that fit is known"
+        else:
+            others = "those with a known price keep layers in CPU memory or need another image"
+            text = f"the price of {chosen} is unknown; of {counts}, {others}"
+        yield Reason("chosen", text)
     smaller = [one for one in rest if one.gpu == chosen.gpu and one.gpus < chosen.gpus]
     for one in sorted(smaller, key=lambda one: -one.gpus)[:1]:
         yield Reason("smaller-does-not", f"{one} is insufficient: {_line(one)}")
