@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,13 +29,27 @@ from rayllm_ctl.catalog.summary import summarize
 
 CATALOG = Path(__file__).resolve().parent.parent / "rayllm_ctl" / "catalog" / "data" / "models.jsonl"
 
+_LATER_EXPERT = re.compile(r"\.experts\.[1-9]\d*\.")
+
 
 def stored(entry: Mapping[str, Any]) -> dict[str, Any]:
     """One entry as the catalog keeps it."""
     if "as" in entry:
         return {"id": entry["id"], "source": entry["source"], "as": entry["as"]}
     config = compact(entry["config"], hf_quant_config=entry.get("hf_quant_config"))
+    fewer = with_one_expert(config)
+    if fewer != config and read_config(fewer) == read_config(config):
+        config = fewer
     return {"id": entry["id"], "source": entry["source"], "config": config}
+
+
+def with_one_expert(value: Any) -> Any:
+    """A config whose quantization names the modules of the first expert of each layer only: all are loaded as one."""
+    if isinstance(value, list):
+        return [with_one_expert(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: with_one_expert(one) for key, one in value.items() if not _LATER_EXPERT.search(key)}
 
 
 def read(lines: Iterable[str]) -> dict[str, dict[str, Any]]:
