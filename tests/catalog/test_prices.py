@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from rayllm_ctl.catalog import gpus, prices
+from rayllm_ctl.catalog.data import read_data
 from rayllm_ctl.errors import UsageError
+from scripts.gpu_prices import cheapest, dumped, gcp_prices, go_prices
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +97,21 @@ def test_a_gpu_that_nobody_knows_is_a_usage_error(tmp_path: Path) -> None:
     path.write_text("prices: {H1000: 1}")
     with pytest.raises(UsageError, match='unknown GPU "H1000"'):
         gpus.load_gpus(prices.read_prices(path))
+
+
+def test_tables_of_karpenters_providers_are_read() -> None:
+    go = go_prices('"us-east-1": {\n  "g6.xlarge": 0.804800, "g6.12xlarge": 4.601600,\n')
+    assert go == {"g6.xlarge": [0.8048], "g6.12xlarge": [4.6016]}
+    regions = {"us": {"on_demand": {"g2-standard-4": 0.7}}, "de": {"on_demand": {"g2-standard-4": 0.9}}}
+    gcp = gcp_prices(json.dumps({"prices": regions}))
+    nodes = {
+        "L4": {"aws": [["g6.xlarge", 1, 4, 16], ["g6.12xlarge", 4, 48, 192]], "gcp": [["g2-standard-4", 1, 4, 16]]}
+    }
+    assert dict(cheapest("aws", go, nodes)) == {"L4": {"aws": 0.805}}
+    assert dict(cheapest("gcp", gcp, nodes)) == {"L4": {"gcp": 0.7}}
+    assert dict(cheapest("azure", go, nodes)) == {}
+
+
+def test_the_generated_form_is_that_of_the_file() -> None:
+    text = read_data("prices.json")
+    assert dumped(json.loads(text)) == text
