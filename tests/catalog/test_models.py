@@ -53,42 +53,45 @@ PUBLISHED = {
 """Parameters as the hub counts them in the checkpoints."""
 
 ROUNDED = {
-    "baidu/ERNIE-4.5-VL-28B-A3B-PT": 29.4,
-    "deepseek-ai/DeepSeek-OCR": 3.34,
-    "deepseek-ai/DeepSeek-OCR-2": 3.39,
-    "google/gemma-4-31B-it": 31.3,
+    # parameter_count in vllm-project/recipes@8959cf641
+    "google/gemma-4-31B-it": 31,
     "inclusionAI/Ling-3.0-flash": 124,
-    "JetBrains/Mellum2-12B-A2.5B-Instruct": 12.1,
-    "LiquidAI/LFM2.5-1.2B-Instruct": 1.17,
+    "JetBrains/Mellum2-12B-A2.5B-Instruct": 12,
     "meta-models/Muse-Glimmer-30B": 29.6,
-    "mistralai/Ministral-3-3B-Reasoning-2512": 3.85,
-    "mistralai/Ministral-3-8B-Reasoning-2512": 8.9,
-    "mistralai/Ministral-3-14B-Reasoning-2512": 13.9,
-    "moonshotai/Kimi-K2-Thinking": 1026,
-    "moonshotai/Kimi-Linear-48B-A3B-Instruct": 49.1,
+    "moonshotai/Kimi-K2-Thinking": 1000,
+    "moonshotai/Kimi-Linear-48B-A3B-Instruct": 48,
     "nvidia/MiniMax-M3-NVFP4": 427,
-    "nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16": 3.97,
-    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16": 120.6,
-    "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4": 31.6,
-    "nvidia/NVIDIA-Nemotron-Nano-12B-v2-VL-BF16": 13.2,
-    "OpenGVLab/InternVL3_5-8B": 8.53,
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16": 120,
     "PaddlePaddle/PaddleOCR-VL": 0.9,
     "poolside/Laguna-S-2.1": 118,
-    "poolside/Laguna-XS-2.1": 33.4,
-    "Qwen/Qwen3.5-0.8B": 0.87,
-    "Qwen/Qwen3.5-2B": 2.27,
-    "Qwen/Qwen3.5-4B": 4.54,
-    "Qwen/Qwen3.5-9B": 9.4,
+    "poolside/Laguna-XS-2.1": 33,
     "stepfun-ai/Step-3.5-Flash": 196,
-    "tencent/HunyuanOCR": 0.996,
+    "tencent/HunyuanOCR": 1,
     "tencent/Hy3-preview": 295,
     "thinkingmachines/Inkling": 975,
     "zai-org/GLM-4.6V": 107,
-    "zai-org/GLM-ASR-Nano-2512": 2.26,
-    "zai-org/glm-4-9b-hf": 9.4,
-    "zai-org/Glyph": 10.29,
+    "zai-org/Glyph": 10,
+    # stated elsewhere
+    "baidu/ERNIE-4.5-VL-28B-A3B-PT": 29,  # the hub, of its -Paddle twin
+    "deepseek-ai/DeepSeek-OCR": 3.336,  # huggingface.co/SamMikaelson/deepseek-ocr-qvlm-4bit
+    "deepseek-ai/DeepSeek-OCR-2": 3.4,  # huggingface.co/cstr/deepseek-ocr2-crispembed-GGUF
+    "LiquidAI/LFM2.5-1.2B-Instruct": 1.17,  # the card of LFM2-1.2B, whose sizes it has
+    "mistralai/Ministral-3-3B-Reasoning-2512": 3.8,  # NVIDIA-NeMo/Megatron-Bridge@067f987df
+    "mistralai/Ministral-3-8B-Reasoning-2512": 8.9,  # NVIDIA-NeMo/Megatron-Bridge@067f987df
+    "mistralai/Ministral-3-14B-Reasoning-2512": 13.9,  # NVIDIA-NeMo/Megatron-Bridge@067f987df
+    "nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16": 3.97,  # its card
+    "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4": 31.6,  # jakemanger/whatmodel
+    "nvidia/NVIDIA-Nemotron-Nano-12B-v2-VL-BF16": 13,  # the hub; its card says 12.6
+    "OpenGVLab/InternVL3_5-8B": 8.5,  # mixpeek.com/model/OpenGVLab/InternVL3_5-8B
+    "Qwen/Qwen3.5-0.8B": 0.85,  # 0.75 without the 0.1 of vision: huggingface.co/Larxel/Qwen3.5-0.75B
+    "Qwen/Qwen3.5-9B": 9.41,  # 8.95 of text (ollama.com/isotnek/qwen3.5), its encoder as counted
+    "zai-org/GLM-ASR-Nano-2512": 2.26,  # huggingface.co/aoiandroid/glm-asr-nano-2512-coreml
+    "zai-org/glm-4-9b-hf": 9.4,  # the size of its files, 18.81 GB in bfloat16
 }
-"""Billions of parameters as published, some of them rounded."""
+"""Billions of parameters as published, where one has to count them from several sources."""
+
+BILLIONS = {"Qwen/Qwen3.5-2B": 2, "Qwen/Qwen3.5-4B": 5}
+"""Those of which only the whole number that the hub shows was found."""
 
 
 @cache
@@ -143,6 +146,11 @@ def test_of_a_checkpoint_in_mixed_precision_one_expert_of_each_layer_is_kept() -
 def test_sizes_from_several_sources_make_the_published_number_of_parameters(name: str) -> None:
     assert facts_of(name).parameters / 1e9 == pytest.approx(ROUNDED[name], rel=0.03)
 >>>>>>> 8e0c093e (catalog: four more checkpoints of vLLM's recipes, what is missing, and a check of the sizes)
+
+
+@pytest.mark.parametrize("name", BILLIONS)
+def test_sizes_make_the_billions_that_the_hub_shows(name: str) -> None:
+    assert round(facts_of(name).parameters / 1e9) == BILLIONS[name]
 
 
 def test_every_model_has_a_source() -> None:
