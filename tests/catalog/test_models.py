@@ -119,7 +119,6 @@ def test_every_model_can_be_read_and_is_as_small_as_it_can_be() -> None:
         assert compact(model.config) == model.config, model.id
 
 
-<<<<<<< HEAD
 def test_the_stored_summary_is_that_of_the_config() -> None:
     stale = [model.id for model in WHOLE if model.summary != summarize(facts_of(model.id))]
     assert stale == [], "python scripts/catalog_models.py"
@@ -131,7 +130,8 @@ def test_a_list_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = {model.id: model for model in list_models()}
     assert listed.keys() == set(models.names())
     assert listed["deepseek-ai/DeepSeek-R1"].parameters == pytest.approx(671e9, rel=0.02)
-=======
+
+
 def test_of_a_checkpoint_in_mixed_precision_one_expert_of_each_layer_is_kept() -> None:
     mixed = models.find_model("nvidia/MiniMax-M3-NVFP4")
     assert mixed is not None
@@ -145,7 +145,6 @@ def test_of_a_checkpoint_in_mixed_precision_one_expert_of_each_layer_is_kept() -
 @pytest.mark.parametrize("name", ROUNDED)
 def test_sizes_from_several_sources_make_the_published_number_of_parameters(name: str) -> None:
     assert facts_of(name).parameters / 1e9 == pytest.approx(ROUNDED[name], rel=0.03)
->>>>>>> 8e0c093e (catalog: four more checkpoints of vLLM's recipes, what is missing, and a check of the sizes)
 
 
 @pytest.mark.parametrize("name", BILLIONS)
