@@ -16,6 +16,7 @@ from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Reason
 from rayllm_ctl.model.spec.checks.engine_args import FRONTEND_ARGUMENTS, type_problem
 from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.context import context_problems
 from rayllm_ctl.planner.engine.parallelism import sharding_problem
 from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine
@@ -83,10 +84,11 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
 def build_caveats(request: Request, gpu: GPU) -> Iterator[Reason]:
     """Why the released builds of this version do not run on `gpu`, though a build of one's own may.
 
-    PyTorch 2.11 left compute capability 7.0 out of its CUDA 12.8 and 13 builds (pytorch#172352), and vLLM's builds of
-    0.19.1 already failed on it (vllm#39878); 0.20 is the first release after that.
+    Only of Volta: PyTorch's builds leave it out.
     """
-    if gpu.compute_capability is None or gpu.compute_capability >= (7, 5) or request.engine.release < (0, 20, 0):
+    if gpu.compute_capability is None or gpu.compute_capability >= (7, 5):
+        return
+    if not vllm_rules.BUILDS_LACK_VOLTA.holds(request.engine.release):
         return
     yield Reason(
         "gpu-not-in-builds",

@@ -12,6 +12,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.plan.facts import Experts, Linear, ModelFacts, Scheme
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Reason
+from rayllm_ctl.planner import vllm_rules
 
 _SEARCHED_TENSOR = (1, 2, 4, 8)
 _SEARCHED_PIPELINE = (2, 3, 4, 6, 8)
@@ -21,15 +22,6 @@ ACROSS_NODES = (
 )
 PERMITTED = "For a fast network, --tp-across-nodes permits it"
 
-
-_MERGED_BLOCKS = (0, 14, 0)
-"""Since then the parts of a merged projection in fp8 may end within a block (linear.py ColumnParallelLinear
-_maybe_allow_fp8_block_shape_mismatch, read in 0.14.1 to 0.33; it is not in 0.13)."""
-
-_REFINED_BLOCKS = (0, 29, 0)
-"""Since then the scales of fp8 experts are refined to smaller blocks where a shard does not hold whole ones
-(fused_moe/oracle/fp8.py refine_fp8_moe_block_shape, read in 0.29 and 0.33; it is not in 0.28). Only Triton's kernel
-takes such blocks, on GPUs that compute in fp8 (experts/triton_moe.py _supports_quant_scheme)."""
 
 _SMALLEST_BLOCK = 32
 """The smallest block that scales are refined to."""
@@ -150,7 +142,7 @@ def _linear(linear: Linear, tensor: int, division: Division) -> Reason | None:
         if block > 1 and shard % block:
             return _broken_block(linear.name, shard, block, tensor)
         return None
-    merged = len(linear.parts) > 1 and _is_native(scheme) and division.release >= _MERGED_BLOCKS
+    merged = len(linear.parts) > 1 and _is_native(scheme) and vllm_rules.MERGED_BLOCKS_MAY_BREAK.holds(division.release)
     for part in linear.parts:
         if not part.divides(tensor):
             return _indivisible(linear.name, part.units, tensor)
@@ -167,7 +159,8 @@ def _experts(experts: Experts, tensor: int, division: Division) -> Reason | None
     scheme, shard = experts.scheme, experts.intermediate // tensor
     if scheme is None or not scheme.block or not any(shard % size for size in scheme.block):
         return None
-    refined = _is_native(scheme) and division.release >= _REFINED_BLOCKS and division.computes_fp8
+    refines = division.computes_fp8 and vllm_rules.EXPERT_BLOCKS_ARE_REFINED.holds(division.release)
+    refined = _is_native(scheme) and refines
     if refined and math.gcd(*scheme.block, shard, experts.hidden) >= _SMALLEST_BLOCK:
         return None
     return _broken_block(experts.name, shard, max(scheme.block), tensor)

@@ -19,6 +19,7 @@ from rayllm_ctl.model.plan.deployment import ModelServer, Probe
 from rayllm_ctl.model.plan.plan import EngineSettings, ParallelismPlan, PodSizes, Reason, StartupPlan
 from rayllm_ctl.model.spec.checks.engine_args import FRONTEND_ARGUMENTS, SERVER_ARGUMENTS
 from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.deployment.disruptions import GRACEFUL_SHUTDOWN_SECONDS
 
 _PORT = kuberay.SERVE_PORT
@@ -42,13 +43,6 @@ GRACE_SECONDS = DRAIN_SECONDS + GRACEFUL_SHUTDOWN_SECONDS
 """Time until the kubelet kills a server that has to end."""
 
 _EXECUTOR = "distributed_executor_backend"
-_PLACES_ITSELF = (0, 21, 0)
-"""From this version on the Ray executor takes any GPUs of the cluster (RayExecutorV2 is the default; read in vLLM 0.19,
-0.21, 0.23 and 0.32). Before it, each server needs a free GPU of its own pod."""
-
-
-_DRAINS = (0, 18, 0)
-"""The first version with shutdown_timeout: before it, a server that is told to end cuts its answers off."""
 
 
 def model_server(
@@ -82,7 +76,7 @@ def engine_arguments(service: LLMService, parallelism: ParallelismPlan, engine: 
         "quantization": engine.quantization,
         "kv_cache_dtype": engine.kv_cache_dtype,
         "revision": service.model.revision,
-        "shutdown_timeout": GRACEFUL_SHUTDOWN_SECONDS if _release(engine.vllm_version) >= _DRAINS else None,
+        "shutdown_timeout": GRACEFUL_SHUTDOWN_SECONDS if _holds(vllm_rules.SERVERS_DRAIN, engine) else None,
     }
     return {
         name: value for name, value in {**planned, **dict(sorted(engine.args.items()))}.items() if value is not None
@@ -123,7 +117,7 @@ def server_problem(parallelism: ParallelismPlan, engine: EngineSettings, pods: P
             f"a replica of {pods.workers_per_replica} pods requires Ray's executor, not {_EXECUTOR}={executor}",
             f"leave {_EXECUTOR} out",
         )
-    if parallelism.replicas > 1 and _release(engine.vllm_version) < _PLACES_ITSELF:
+    if parallelism.replicas > 1 and not _holds(vllm_rules.SERVERS_ARE_PLACED_ANYWHERE, engine):
         return Reason(
             "replicas-take-each-other-s-gpus",
             f"vLLM {engine.vllm_version} places a replica of {pods.workers_per_replica} pods on GPUs that another "
@@ -138,5 +132,5 @@ def _literal(value: Any) -> str:
     return text.replace("$", "$$")
 
 
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+def _holds(rule: vllm_rules.VersionRule, engine: EngineSettings) -> bool:
+    return rule.holds(tuple(int(part) for part in engine.vllm_version.split(".")[:3] if part.isdigit()))

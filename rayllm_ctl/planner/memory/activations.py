@@ -12,6 +12,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import Experts, ModelFacts, MultiModalEncoder
 from rayllm_ctl.model.plan.plan import Band
+from rayllm_ctl.planner import vllm_rules
 
 Release = tuple[int, int, int]
 
@@ -59,9 +60,9 @@ def sampler_of(release: Release, *, second_runner: bool) -> Sampler:
     """
     if second_runner:
         return Sampler(2.0, kept=4.125)
-    if release >= (0, 17, 0):
+    if vllm_rules.SAMPLER_SELECTS.holds(release):
         return Sampler(12.41)
-    return Sampler(35.85, least=7.5 if release < (0, 11, 1) else 0.0)
+    return Sampler(35.85, least=7.5 if vllm_rules.FLASHINFER_SAMPLES.holds(release) else 0.0)
 
 
 _LIBRARIES = 65 * MIB
@@ -79,7 +80,7 @@ def cold_start(release: Release, tensor: int, *, large: bool) -> Band:
     than a later one in 0.26; whether that is so since 0.28 is not known.
     """
     if large:
-        return Band(0.0, 0.0, 1.65 * GIB if release >= (0, 28, 0) else 0.0)
+        return Band(0.0, 0.0, 1.65 * GIB if vllm_rules.COLD_STARTS_TAKE_MORE.holds(release) else 0.0)
     return Band(0.25 * GIB, (1.5 if tensor == 1 else 0.86) * GIB, 1.65 * GIB)
 
 
@@ -172,7 +173,7 @@ def workspace_bytes(facts: ModelFacts, release: Release, load: ProfileRun, *, mo
     none (log line "NoDPEPMonolithic"). packed: sparse MLA with the packed fp8 cache.
     """
     kinds = {experts for layer in (*facts.layers, *facts.shared) for experts in layer.experts}
-    modular = release >= (0, 13, 0) and not monolithic
+    modular = vllm_rules.EXPERTS_SHARE_A_WORKSPACE.holds(release) and not monolithic
     experts = max((expert_workspace(item, load) for item in kinds), default=0) if modular else 0
     return max(experts, sparse_workspace(load.length, packed=packed) if "dsa" in facts.traits else 0)
 
@@ -223,7 +224,7 @@ def held_bytes(encoder: MultiModalEncoder, facts: ModelFacts, load: ProfileRun, 
     """
     batch = _batch(encoder, load)
     tokens = max(load.tokens, batch.tokens)
-    if encoder.levels and load.context and release < (0, 12, 0):
+    if encoder.levels and load.context and vllm_rules.VIDEOS_ARE_EXPANDED.holds(release):
         tokens = max(tokens, _EXPANDED_VIDEO)
     return (tokens * facts.hidden_size * (1 + encoder.levels) + batch.pixels) * load.dtype_bytes
 

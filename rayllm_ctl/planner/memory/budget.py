@@ -11,6 +11,7 @@ from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Band
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory.activations import SPARSE_TRANSIENT, Peak, ProfileRun, peak_of, workspace_bytes
 from rayllm_ctl.planner.memory.allocator import allocated
@@ -184,19 +185,18 @@ def _weights(context: EstimateContext, stage: Stage, extras: tuple[int, ...]) ->
 def _loading(context: EstimateContext, stage: Stage) -> int:
     """Bytes that a stage takes at most while fp8 is laid over 16-bit weights (--quantization fp8).
 
-    Since 0.16 each layer is made when it is read (quantization/fp8.py, device="meta"; vllm#31914; not in 0.15.1).
-    Before, all layers were made in 16 bits first, and from 0.13 on those that are quantized were still held until the
-    last one was read (patched_weight_loader, read in 0.13 to 0.15.1; vllm#31805, vllm#32773).
+    Nothing if each layer is made when it is read. Before, all layers were made in 16 bits first, and in some
+    releases those that are quantized were still held until the last one was read.
     """
     online = context.shape.online
-    if online is None or not online.floating or context.release >= (0, 16, 0):
+    if online is None or not online.floating or vllm_rules.ONLINE_FP8_BY_LAYER.holds(context.release):
         return 0
 
     def sizes(shape: ShardSettings) -> list[int]:
         return list(stage_tensors(context.facts, stage, shape, encoders=context.options.images))
 
     whole = sizes(replace(context.shape, online=None))
-    if context.release >= (0, 13, 0):
+    if vllm_rules.ONLINE_FP8_HOLDS_BOTH.holds(context.release):
         return 2 * sum(whole) - sum(sizes(context.shape))
     return sum(whole) + max(whole) // 2
 
@@ -210,7 +210,7 @@ def _widened(context: EstimateContext, peak: Peak) -> Band:
     low = 0.985 * peak.least - 0.02 * GIB
     if context.second_runner:
         high, low = high + 0.06 * peak.most, low - (0.4 if context.settings.eager else 0.15) * peak.least
-    if "hybrid" in context.facts.traits and context.release >= (0, 26, 0):
+    if "hybrid" in context.facts.traits and vllm_rules.STATES_WARM_UP.holds(context.release):
         high += 0.5 * GIB
     if context.facts.streams > 1:
         high += 280_000 * context.settings.max_num_batched_tokens

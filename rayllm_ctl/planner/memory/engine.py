@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.memory.kvcache import KVCachePolicy, Packing
 
 Release = tuple[int, int, int]
 
 
 def cache_policy(release: Release) -> KVCachePolicy:
-    """How a version lays out the KV cache (v1/core/kv_cache_utils.py and envs.py of each version)."""
+    """How a version lays out the KV cache."""
     return KVCachePolicy(
-        widen=1.5 if release >= (0, 18, 0) else 1.25 if release >= (0, 12, 0) else 0.0,
-        whole_chunks=release < (0, 14, 0),
+        widen=_widening(release),
+        whole_chunks=vllm_rules.CHUNKS_ARE_KEPT_WHOLE.holds(release),
         packed=_packing(release),
-        tokens_from_concurrency=release >= (0, 21, 0),
-        null_block=release >= (0, 29, 0),
+        tokens_from_concurrency=vllm_rules.TOKENS_FOLLOW_CONCURRENCY.holds(release),
+        null_block=vllm_rules.ONE_BLOCK_IS_NULL.holds(release),
     )
+
+
+def _widening(release: Release) -> float:
+    if vllm_rules.GROUPS_MAY_GROW_BY_HALF.holds(release):
+        return 1.5
+    return 1.25 if vllm_rules.GROUPS_MAY_GROW_BY_A_QUARTER.holds(release) else 0.0
 
 
 def _packing(release: Release) -> Packing:
     """How DeepSeek V4's pages of several sizes share a block; other models pad them to one size."""
-    steps: tuple[tuple[Release, Packing], ...] = (
-        ((0, 29, 0), "whole"),
-        ((0, 27, 0), "tuples"),
-        ((0, 23, 0), "slots-by-size"),
-        ((0, 20, 0), "slots"),
+    steps: tuple[tuple[vllm_rules.VersionRule, Packing], ...] = (
+        (vllm_rules.PAGES_IN_WHOLE_BLOCKS, "whole"),
+        (vllm_rules.PAGES_IN_TUPLES, "tuples"),
+        (vllm_rules.SLOTS_BY_SIZE, "slots-by-size"),
+        (vllm_rules.SLOTS, "slots"),
     )
-    return next((packing for since, packing in steps if release >= since), "")
+    return next((packing for rule, packing in steps if rule.holds(release)), "")
 
 
 def in_flight_tokens(release: Release, *, tokens: int, pipeline: int, second_runner: bool) -> int:
-    """Tokens scheduled but not settled: sliding windows keep blocks for them. One batch before 0.26; then one per
-    concurrent batch (async scheduling overlaps two)."""
-    if release < (0, 26, 0):
+    """Tokens scheduled but not settled: sliding windows keep blocks for them. Of one batch, or since batches overlap of
+    each concurrent one (async scheduling overlaps two)."""
+    if not vllm_rules.BATCHES_OVERLAP.holds(release):
         return tokens
     if second_runner:
         return (pipeline + 1) * tokens
@@ -43,39 +50,33 @@ def in_flight_tokens(release: Release, *, tokens: int, pipeline: int, second_run
 def state_blocks(release: Release, *, prefix_caching: bool | None, scans: bool, length: int, block: int) -> int:
     """Blocks of recurrent state that a request holds.
 
-    Without prefix caching one; in mode "align" two; in mode "all" one per block of tokens. Hybrids cache prefixes by
-    default since 0.28: before 0.26 vLLM does not support it for them (config/model.py is_prefix_caching_supported), in
-    0.26 and 0.27 it is opt-in (engine/arg_utils.py, "and not model_config.is_hybrid"; read in 0.17, 0.25 to 0.29 and
-    0.32). "all" is the default for Mamba mixers (scans) that opt in before 0.28 (models/config.py MambaModelConfig).
-    Since 0.30 a Mamba mixer keeps one more block for a checkpoint (mamba_mixer2.py).
+    Without prefix caching one; in mode "align" two; in mode "all", which Mamba mixers (scans) took, one per block of
+    tokens.
     """
-    cached = release >= (0, 28, 0) if prefix_caching is None else prefix_caching
-    if not cached or release < (0, 11, 0):
+    cached = prefix_caching
+    if cached is None:
+        cached = vllm_rules.PREFIXES_OF_STATES_BY_DEFAULT.holds(release)
+    if not cached or not vllm_rules.PREFIXES_OF_STATES.holds(release):
         return 1
-    if scans and release < (0, 28, 0):
+    if scans and vllm_rules.STATE_OF_EVERY_BLOCK.holds(release):
         return max(1, -(-length // max(1, block)))
-    if release < (0, 14, 0):
+    if not vllm_rules.TWO_STATES.holds(release):
         return 1
-    return 3 if scans and release >= (0, 30, 0) else 2
+    return 3 if scans and vllm_rules.STATE_OF_A_CHECKPOINT.holds(release) else 2
 
 
 def requires_state_blocks(release: Release) -> bool:
-    """Whether a start with full CUDA graphs fails unless there is a block of recurrent state for each of max_num_seqs.
-
-    Since 0.20, for every kind of state (config/compilation.py resolve_cudagraph_mode_and_sizes, kv_cache_interface.py
-    has_mamba_layers; read in 0.20, 0.26 and 0.33). 0.18 and 0.19 capture smaller batches instead.
-    """
-    return release >= (0, 20, 0)
+    """Whether a start with full CUDA graphs fails unless there is a block of recurrent state for each of max_num_seqs,
+    of whatever kind."""
+    return vllm_rules.GRAPHS_REQUIRE_STATES.holds(release)
 
 
 def packs_sparse_latent(release: Release, gpu: GPU | None) -> bool:
     """Whether an fp8 cache of sparse MLA takes DeepSeek's packed layout.
 
-    FlashMLA's sparse kernel and those for consumer Blackwell need it. On Blackwell servers FlashInfer's is preferred
-    for fp8 caches since 0.17, which keeps plain fp8 (platforms/cuda.py _get_backend_priorities, mla_attention.py; read
-    in 0.17, 0.19, 0.21, 0.26 and 0.29).
+    FlashMLA's sparse kernel and those for consumer Blackwell need it, FlashInfer's does not.
     """
-    return gpu is None or not (major(gpu) == 10 and release >= (0, 17, 0))
+    return gpu is None or not (major(gpu) == 10 and vllm_rules.SPARSE_LATENT_STAYS_PLAIN_ON_BLACKWELL.holds(release))
 
 
 def block_size(release: Release, gpu: GPU, *, latent: bool, sparse: bool, compressed: bool) -> int:
@@ -85,8 +86,8 @@ def block_size(release: Release, gpu: GPU, *, latent: bool, sparse: bool, compre
     if sparse:
         return 64
     if latent and major(gpu) == 10:
-        return 128 if release < (0, 12, 0) else 64
-    if latent and major(gpu) == 9 and release < (0, 17, 0):
+        return 128 if vllm_rules.BLOCKS_OF_128_FOR_LATENT_ON_BLACKWELL.holds(release) else 64
+    if latent and major(gpu) == 9 and vllm_rules.BLOCKS_OF_64_FOR_LATENT_ON_HOPPER.holds(release):
         return 64
     return 16
 

@@ -7,6 +7,7 @@ from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Band
+from rayllm_ctl.planner import vllm_rules
 
 NOTHING = Band(0.0, 0.0, 0.0)
 
@@ -30,11 +31,11 @@ def capture_sizes(most: int) -> int:
 
 
 def largest_size(facts: ModelFacts, release: tuple[int, int, int], *, seqs: int, tokens: int) -> int:
-    """The largest batch that is captured: twice max_num_seqs, at most 512. gpt-oss takes 992 in 0.11 and 1024 since
-    0.12 whatever max_num_seqs is (models/config.py GptOssForCausalLMConfig)."""
+    """The largest batch that is captured: twice max_num_seqs, at most 512. gpt-oss takes more whatever
+    max_num_seqs is."""
     largest = min(_LARGEST, 2 * seqs)
-    if facts.architecture == _GPT_OSS and release >= (0, 11, 0):
-        largest = 992 if release < (0, 12, 0) else 1024
+    if facts.architecture == _GPT_OSS and vllm_rules.GPT_OSS_CAPTURES_MORE.holds(release):
+        largest = 1024 if vllm_rules.GPT_OSS_CAPTURES_1024.holds(release) else 992
     return min(largest, tokens)
 
 
@@ -70,15 +71,16 @@ def graph_memory(
     share *= _kind_factor(facts, monolithic=monolithic)
     if gpu.vendor == "amd":
         used = _gib(0.5 * share, 1.5 * share, 5.0 * share)
-        return Graphs(used, used if release >= (0, 29, 0) else NOTHING)
+        return Graphs(used, used if vllm_rules.SECOND_RUNNER_BUDGETS_GRAPHS.holds(release) else NOTHING)
     used = _gib(0.6 * share, share, 1.7 * share)
-    if release < (0, 21, 0) or (second_runner and release < (0, 29, 0)):
+    budgeted = vllm_rules.SECOND_RUNNER_BUDGETS_GRAPHS if second_runner else vllm_rules.GRAPHS_ARE_BUDGETED
+    if not budgeted.holds(release):
         return Graphs(used, NOTHING)
     if second_runner:
         typical = 0.25 + 0.0085 * layers * full / 35
         most = max(3.0 * typical, (4.0 if facts.moe else 2.0) * share)
         return Graphs(used, _gib(0.4 * typical, typical, most))
-    if release >= (0, 26, 0):
+    if vllm_rules.GRAPHS_ARE_ESTIMATED_LOWER.holds(release):
         return Graphs(used, _gib(0.3 * share, 0.5 * share, 1.4 * share))
     return Graphs(used, _gib(0.6 * share, 1.19 * share, 2.4 * share))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rayllm_ctl.model.plan.facts import LatentCache, Layer, ModelFacts, StateCache
 from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.engine import Release
@@ -21,10 +22,11 @@ CPU_BLOCK = 128
 
 def cache_element(asked: str, facts: ModelFacts, release: Release, dtype_bytes: int) -> tuple[float, bool]:
     """(bytes per cached element, whether it is fp8). "auto" follows what the checkpoint says of its cache: always for
-    compressed-tensors, for modelopt since 0.14 (utils/torch_utils.py)."""
+    compressed-tensors, for modelopt by release."""
     name = asked
     if name == "auto" and facts.quantization is not None and facts.quantization.kv_cache_dtype:
-        follows = facts.quantization.method == "compressed-tensors" or release >= (0, 14, 0)
+        follows = facts.quantization.method == "compressed-tensors"
+        follows = follows or vllm_rules.MODELOPT_SETS_THE_CACHE_DTYPE.holds(release)
         name = facts.quantization.kv_cache_dtype if follows else "auto"
     if name.startswith(("fp8", "int8")):
         return 1.0, name.startswith("fp8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.plan.facts import Experts, ModelFacts, Scheme
 from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.memory.engine import Release, major
 from rayllm_ctl.planner.memory.shards import Padding, is_mxfp4
 
@@ -53,7 +54,7 @@ def expert_kernel(
         return _MARLIN
     if server and scheme is not None and scheme.floating and not scheme.weight_only:
         return ExpertKernel(_TRT_LLM.name, monolithic=True, rearranged=True)
-    if server and scheme is None and release >= (0, 21, 0):
+    if server and scheme is None and vllm_rules.TRT_LLM_RUNS_UNQUANTIZED_EXPERTS.holds(release):
         return ExpertKernel(_TRT_LLM.name, monolithic=True, rearranged=True)
     if scheme is not None and scheme.weight_only:
         return ExpertKernel(_MARLIN.name, rearranged=True)
@@ -67,14 +68,14 @@ def _triton_padding(release: Release) -> Padding:
     (8 warps). The scales as loaded stay allocated until 0.24 (oracle/mxfp4.py deletes them since 0.25). Biases become
     float32. gpt-oss-120b on one H100: 64.38 GiB with 0.11, 61.29 with 0.25.
     """
-    inputs, outputs = (128, 64) if (0, 17, 0) <= release < (0, 22, 0) else (64, 16)
+    inputs, outputs = (128, 64) if vllm_rules.MXFP4_VALUES_ARE_PADDED_MORE.holds(release) else (64, 16)
     return Padding(
         intermediate=64,
         value_inputs=inputs,
         value_outputs=outputs,
         scale_inputs=64,
         scale_outputs=256,
-        first_scales=release < (0, 25, 0),
+        first_scales=vllm_rules.MXFP4_SCALES_STAY.holds(release),
         bias_bytes=4,
     )
 

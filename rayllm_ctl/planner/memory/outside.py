@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rayllm_ctl.model.kube.quantities import GIB, gib
 from rayllm_ctl.model.plan.plan import Reason
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.memory.budget import Budget, EstimateContext
 from rayllm_ctl.planner.memory.overheads import linked
 
@@ -81,7 +82,7 @@ def outside_problems(context: EstimateContext, budget: Budget) -> Iterator[Reaso
 
 def _rest(context: EstimateContext, budget: Budget) -> tuple[float, str]:
     """(bytes that must be free besides the graphs, what needs them)."""
-    sampler = _SORTING * budget.peak.sampler if context.release < (0, 17, 0) else 0.0
+    sampler = 0.0 if vllm_rules.SAMPLER_SELECTS.holds(context.release) else _SORTING * budget.peak.sampler
     holes = _HOLES if context.facts.moe and context.kernel.rearranged else 0.0
     if holes > sampler:
         return holes, f"the holes that {context.kernel.name} leaves among the experts"

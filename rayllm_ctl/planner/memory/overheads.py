@@ -12,6 +12,7 @@ from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.facts import LatentCache, Layer, ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Band
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.memory.engine import Release, major
 from rayllm_ctl.planner.memory.shards import ShardSettings, Stage, linear_size
 
@@ -25,12 +26,11 @@ def linked(gpu: GPU) -> bool:
 
 def fuses_all_reduce(release: Release, gpu: GPU, tensor: int, pipeline: int, *, eager: bool) -> bool:
     """Whether the all-reduce is fused with the norm after it through FlashInfer's workspace: on Hopper and Blackwell
-    servers since 0.17, until 0.20 without pipeline stages only, and only where the model is compiled (config/vllm.py
-    enable_allreduce_rms_fusion, read in 0.12, 0.17, 0.19, 0.21, 0.26, 0.29 and 0.32). It needs a link that multicasts.
-    """
-    if tensor == 1 or eager or release < (0, 17, 0) or not linked(gpu) or major(gpu) not in (9, 10):
+    servers, and only where the model is compiled. It needs a link that multicasts."""
+    if tensor == 1 or eager or not linked(gpu) or major(gpu) not in (9, 10):
         return False
-    return pipeline == 1 or release >= (0, 21, 0)
+    rule = vllm_rules.ALL_REDUCE_IS_FUSED if pipeline == 1 else vllm_rules.ALL_REDUCE_IS_FUSED_IN_STAGES
+    return rule.holds(release)
 
 
 def non_torch(release: Release, gpu: GPU, tensor: int, pipeline: int, *, eager: bool = False) -> Band:
@@ -44,7 +44,7 @@ def non_torch(release: Release, gpu: GPU, tensor: int, pipeline: int, *, eager: 
     if tensor > 1:
         fused = fuses_all_reduce(release, gpu, tensor, pipeline, eager=eager)
         return _several(gpu, tensor, fused=fused)
-    single = 0.25 if release >= (0, 18, 0) else 0.13
+    single = 0.25 if vllm_rules.CONTEXT_GREW.holds(release) else 0.13
     if pipeline > 1:
         return _gib(single - 0.18, single, single + 0.25)
     if major(gpu) == 9:
@@ -79,7 +79,7 @@ Qwen3-14B-AWQ on L40S, 0.28). The cause is not known."""
 def awq_growth(facts: ModelFacts, release: Release, weights: int) -> int:
     """Bytes that AWQ weights of `weights` bytes take beyond their tensors."""
     awq = facts.quantization is not None and facts.quantization.method == "awq"
-    return int(_AWQ_SHARE * weights) if awq and release >= (0, 24, 0) else 0
+    return int(_AWQ_SHARE * weights) if awq and vllm_rules.AWQ_GREW.holds(release) else 0
 
 
 def load_extras(
@@ -106,8 +106,8 @@ def load_extras(
         for _ in range(encoder.levels):
             yield tokens * facts.hidden_size * shape.dtype_bytes
     for table in facts.rotary:
-        # A rope in three dimensions got a table four times as long before 0.32 (rotary_embedding/mrope.py).
-        positions = table.positions * (4 if table.sections and release < (0, 32, 0) else 1)
+        longer = table.sections and vllm_rules.ROPE_OF_SECTIONS_IS_LONG.holds(release)
+        positions = table.positions * (4 if longer else 1)
         for _ in range(len(stage.layers) if table.each_layer else table.count):
             yield positions * table.width * (4 if table.float32 else shape.dtype_bytes)
 
@@ -115,9 +115,9 @@ def load_extras(
 def _latent_workspaces(release: Release, gpu: GPU) -> Iterator[int]:
     """Workspaces that MLA backends made at import: FlashInfer's 128 MiB from 0.11 to 0.24 (0.125 to 0.129 GiB over the
     tensors in three logs, whatever TP), CUTLASS's as much on Blackwell."""
-    if gpu.vendor == "nvidia" and (0, 11, 0) <= release < (0, 25, 0):
+    if gpu.vendor == "nvidia" and vllm_rules.FLASHINFER_LATENT_WORKSPACE.holds(release):
         yield 128 * MIB
-    if major(gpu) == 10 and release >= (0, 11, 0):
+    if major(gpu) == 10 and vllm_rules.CUTLASS_LATENT_WORKSPACE.holds(release):
         yield 128 * MIB
 
 
