@@ -5,7 +5,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types unit test test-slow e2e chaos demo bench bench-scale accuracy fuzz fuzz-controller fuzz-gateway docs site chart-repository lock clean
+.PHONY: help install lint types unit test test-slow e2e chaos demo bench bench-scale accuracy knowledge fuzz fuzz-controller fuzz-gateway docs site chart-repository lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -93,6 +93,14 @@ bench-scale: install ## the cost of status, watch and wait beside a thousand ser
 
 accuracy: install ## compare the planner with logs and measurements of vLLM; rewrites docs/contributing/accuracy.md
 	$(BIN)/python -m scripts.accuracy
+
+VLLM ?=
+RAY ?=
+KUBERAY ?=
+KUBERAY_CLONE ?=
+
+knowledge: install ## read vLLM's, Ray's and KubeRay's sources into the data again (VLLM=0.34.0 adds a release, so do RAY= and KUBERAY=)
+	$(BIN)/python -m scripts.knowledge $(if $(VLLM),--vllm $(VLLM)) $(if $(RAY),--ray $(RAY)) $(if $(KUBERAY),--kuberay $(KUBERAY)) $(if $(KUBERAY_CLONE),--kuberay-clone $(KUBERAY_CLONE))
 
 fuzz: install ## plan 100,000 damaged configs: a plan or a clear refusal, never a traceback
 	PYTHONPATH=. $(BIN)/python scripts/fuzz_plan.py $(FUZZ)

@@ -1,25 +1,25 @@
-#!/usr/bin/env python3
-"""Read what planning needs from vLLM wheels and add it to the engine catalog.
+"""Read what planning needs from the wheels of vLLM into the engine catalog.
 
-    pip download vllm==0.34.0 --no-deps
-    python scripts/engine_facts.py vllm-0.34.0-*.whl            # wheels, or folders that hold the package `vllm`
+    python -m scripts.engine_facts
 
-Nothing of vLLM is imported or run: the facts are read from the syntax trees of its sources. They are merged into
-rayllm_ctl/catalog/data/engines.json, where each version is kept as its difference from the one before it.
+The wheels are those that scripts/knowledge/wheels.lock pins; `make knowledge VLLM=0.34.0` adds one. Nothing of vLLM is
+imported or run: the facts are read from the syntax trees of its sources. In rayllm_ctl/catalog/data/engines.json the
+oldest version stands in full, and each later one as its difference from the one before it.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
+import hashlib
 import json
 import re
 import sys
-import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from e2e.cluster import cache
+from scripts.knowledge.wheels import package_sources, pinned
 
 CATALOG = Path(__file__).resolve().parent.parent / "rayllm_ctl" / "catalog" / "data" / "engines.json"
 SERVED = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
@@ -433,26 +433,22 @@ def write(known: Mapping[str, Mapping[str, Any]]) -> None:
     CATALOG.write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "wheels", nargs="+", type=Path, help="vLLM wheels, or folders named by version with the package"
-    )
-    parser.add_argument("--fresh", action="store_true", help="forget the versions that the catalog has")
-    options = parser.parse_args()
-    known: dict[str, Any] = {}
-    if CATALOG.is_file() and not options.fresh:
-        from rayllm_ctl.catalog.engines import raw_versions
+def read(version: str) -> dict[str, Any]:
+    """The facts of one version, kept until its wheel or this file changes. Raises WheelMissing."""
+    package = package_sources("vllm", version)
+    reader = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
 
-        known = {version: dict(values) for version, values in raw_versions().items()}
-    for wheel in options.wheels:
-        if wheel.is_dir():
-            known[wheel.name] = facts(wheel / "vllm")
-            continue
-        version = re.sub(r"\.post\d+$", "", wheel.name.split("-")[1])
-        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder, [n for n in archive.namelist() if n.startswith("vllm/") and n.endswith(".py")])
-            known[version] = facts(Path(folder) / "vllm")
+    def make(folder: Path) -> None:
+        (folder / "facts.json").write_text(json.dumps(facts(package / "vllm")), encoding="utf-8")
+
+    kept = cache.ensure("engine-facts", f"{package.name}-{reader}", make) / "facts.json"
+    found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+    return found
+
+
+def main() -> None:
+    versions = [version for package, version in pinned() if package == "vllm"]
+    known = {re.sub(r"\.post\d+$", "", version): read(version) for version in versions}
     write(known)
     sys.stdout.write(f"{CATALOG.name}: {len(known)} versions, {CATALOG.stat().st_size // 1024} kB\n")
 

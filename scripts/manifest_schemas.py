@@ -46,6 +46,13 @@ KUBERNETES_KINDS = {
     "rbac.authorization.k8s.io/v1 Role": "io.k8s.api.rbac.v1.Role",
     "rbac.authorization.k8s.io/v1 RoleBinding": "io.k8s.api.rbac.v1.RoleBinding",
 }
+MODULES = (
+    KUBERNETES,
+    "sigs.k8s.io/gateway-api@v1.4.1",
+    "github.com/prometheus-operator/prometheus-operator@v0.85.0",
+)
+"""The Go modules that hold the other definitions."""
+
 METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 CRDS = (
@@ -186,12 +193,9 @@ def of_git(repository: Path, tag: str, path: str) -> Any:
     return yaml.load(subprocess.run(show, capture_output=True, check=True).stdout, Loader=yaml.CSafeLoader)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kuberay", type=Path, required=True, help="clone of KubeRay's repository, with its tags")
-    parser.add_argument("--modules", type=Path, required=True, help="Go's module cache")
-    arguments = parser.parse_args()
-    swagger = arguments.modules / KUBERNETES / "api" / "openapi-spec" / "swagger.json"
+def write(kuberay: Path, modules: Path) -> None:
+    """Write the schemas from a clone of KubeRay's repository, with its tags, and Go's module cache."""
+    swagger = modules / KUBERNETES / "api" / "openapi-spec" / "swagger.json"
     definitions = json.loads(swagger.read_text(encoding="utf-8"))["definitions"]
     metadata = strict(definitions[METADATA], definitions)
     schemas = {
@@ -199,15 +203,23 @@ def main() -> None:
         for name, definition in KUBERNETES_KINDS.items()
     }
     for path in CRDS:
-        crd = yaml.load((arguments.modules / path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        crd = yaml.load((modules / path).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
         name, schema = crd_schema(crd, metadata)
         schemas[name] = schema
     for version, tag in KUBERAY.items():
         for plural in KUBERAY_KINDS:
-            crd = of_git(arguments.kuberay, tag, f"ray-operator/config/crd/bases/ray.io_{plural}.yaml")
+            crd = of_git(kuberay, tag, f"ray-operator/config/crd/bases/ray.io_{plural}.yaml")
             name, schema = crd_schema(crd, metadata)
             schemas[f"{name} {version}"] = schema
     TARGET.write_text(text(stored_once(schemas)) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kuberay", type=Path, required=True, help="clone of KubeRay's repository, with its tags")
+    parser.add_argument("--modules", type=Path, required=True, help="Go's module cache")
+    arguments = parser.parse_args()
+    write(arguments.kuberay, arguments.modules)
 
 
 if __name__ == "__main__":

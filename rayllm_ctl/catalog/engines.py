@@ -35,16 +35,6 @@ def engine(version: str | None = None) -> EngineFacts:
     return _engine(version or DEFAULT.vllm)
 
 
-def raw_versions() -> Mapping[str, Mapping[str, Any]]:
-    """The data of every version in full, as scripts/engine_facts.py writes it."""
-    full: dict[str, dict[str, Any]] = {}
-    current: dict[str, Any] = {}
-    for version, changes in _document().items():
-        current = changed(current, changes)
-        full[version] = current
-    return full
-
-
 @cache
 def _engine(version: str) -> EngineFacts:
     match = _VERSION.fullmatch(version.strip())

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from e2e.cluster import cache
+from scripts.knowledge.wheels import pinned
 from tests.contract.library import Fact, Library
 
 _AT_ONCE = 4
@@ -82,6 +83,9 @@ def _download(package: str, version: str, folder: Path) -> Path:
         reason = next(iter(reversed(ended.stderr.strip().splitlines())), f"pip ended with {ended.returncode}")
         raise WheelMissing(f"the wheel of {package} {version} cannot be downloaded, and is not in the cache: {reason}")
     (wheel,) = folder.glob("*.whl")
+    digest = pinned().get((package, version))
+    if digest is not None and hashlib.sha256(wheel.read_bytes()).hexdigest() != digest:
+        raise WheelMissing(f"{wheel.name} is not the file that scripts/knowledge/wheels.lock pins")
     return wheel
 
 
