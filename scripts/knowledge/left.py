@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from scripts.knowledge.wheels import package_sources, requirements
 from scripts.manifest_schemas import KUBERAY
 
 _NAMES = re.compile(r"[\w/]+\.py")
+_WORDS = re.compile(r"\w+")
 
 
 def to_do(vllm: str | None, ray: str | None, kuberay: str | None) -> Iterator[str]:
@@ -37,10 +39,13 @@ def _of_vllm(version: str | None) -> Iterator[str]:
         return
     before = _before(version)
     old, new = package_sources("vllm", before) / "vllm", package_sources("vllm", version) / "vllm"
+    changed: dict[str, list[str]] = {}
     for name, rule in rules().items():
-        files = [file for file in files_of(rule) if _text(old, file) != _text(new, file)]
-        if files:
-            yield f"vllm_rules.{name}: read {', '.join(files)} again, which {before} has otherwise"
+        for file in files_of(rule):
+            if _said(old, file, rule) != _said(new, file, rule):
+                changed.setdefault(file, []).append(name)
+    for file, names in sorted(changed.items()):
+        yield f"{file} is not the one of {before}: read it again for vllm_rules.{', '.join(names)}"
 
 
 def rules() -> dict[str, VersionRule]:
@@ -62,10 +67,18 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:3])
 
 
-def _text(package: Path, file: str) -> list[str]:
-    """The files that a source names by the end of their path."""
+def _said(package: Path, file: str, rule: VersionRule) -> list[str]:
+    """What the files with this end of their path say of a rule: its functions and classes if its source names them."""
     found = sorted(path for path in package.rglob(Path(file).name) if str(path).endswith(f"/{file}"))
-    return [path.read_text(encoding="utf-8") for path in found]
+    texts = [path.read_text(encoding="utf-8") for path in found]
+    words = set(_WORDS.findall(rule.source))
+    named = [
+        ast.unparse(node)
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in words
+    ]
+    return named or texts
 
 
 def _of_ray(version: str | None) -> Iterator[str]:

@@ -15,23 +15,37 @@ from scripts.manifest_schemas import KUBERAY
 NEWEST = engine_versions()[-1]
 
 
-def packages(folder: Path, before: str, after: str) -> None:
+def packages(folder: Path, file: str, before: str, after: str) -> dict[str, Path]:
     """Two releases of vLLM, each with one file of a rule."""
     for version, text in (("before", before), ("after", after)):
-        file = folder / version / "vllm" / "rotary_embedding" / "mrope.py"
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
+        path = folder / version / "vllm" / file
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    return {NEWEST: folder / "after"}
 
 
-@pytest.mark.parametrize(("after", "expected"), [("a = 1\n", []), ("a = 2\n", ["ROPE_OF_SECTIONS_IS_LONG"])])
-def test_a_rule_whose_file_changed_is_to_be_read_again(
-    after: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("file", "after", "expected"),
+    [
+        ("rotary_embedding/mrope.py", "a = 1\n", []),
+        ("rotary_embedding/mrope.py", "a = 2\n", ["ROPE_OF_SECTIONS_IS_LONG"]),
+        ("fused_moe/oracle/fp8.py", "a = 2\ndef refine_fp8_moe_block_shape(): return 1\n", []),
+        (
+            "fused_moe/oracle/fp8.py",
+            "a = 1\ndef refine_fp8_moe_block_shape(): return 2\n",
+            ["EXPERT_BLOCKS_ARE_REFINED"],
+        ),
+    ],
+    ids=["same", "another file", "another function", "the function that the source names"],
+)
+def test_a_rule_whose_source_changed_is_to_be_read_again(
+    file: str, after: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packages(tmp_path, "a = 1\n", after)
-    folders = {NEWEST: tmp_path / "after"}
+    before = "a = 1\ndef refine_fp8_moe_block_shape(): return 1\n" if "oracle" in file else "a = 1\n"
+    folders = packages(tmp_path, file, before, after)
     monkeypatch.setattr(left, "package_sources", lambda _, version: folders.get(version, tmp_path / "before"))
-    found = [line for line in left.to_do(NEWEST, None, None) if line.startswith("vllm_rules.")]
-    assert [line.split(":")[0].removeprefix("vllm_rules.") for line in found] == expected
+    found = [line for line in left.to_do(NEWEST, None, None) if line.startswith(file)]
+    assert [line.rpartition("vllm_rules.")[2] for line in found] == expected
 
 
 def test_every_rule_names_a_file_or_other_evidence() -> None:
