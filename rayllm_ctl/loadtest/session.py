@@ -6,10 +6,9 @@ import asyncio
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
-
-import uvloop
 
 from rayllm_ctl.loadtest.conditions import conditions
 from rayllm_ctl.loadtest.connection import clock
@@ -20,6 +19,14 @@ from rayllm_ctl.loadtest.result import result
 from rayllm_ctl.loadtest.samples import Samples
 from rayllm_ctl.loadtest.settings import Load, Report, Settings
 
+new_event_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+try:
+    import uvloop
+except ImportError:
+    pass  # neither a dependency nor part of every image: asyncio's own loop takes more CPU time for a request
+else:
+    new_event_loop = uvloop.new_event_loop
+
 _EVERY = 1.0
 """Seconds between two reports of progress."""
 
@@ -27,11 +34,7 @@ _EVERY = 1.0
 def measure(settings: Settings, report: Report, tokenizer: Tokenizer | None = None) -> list[dict[str, Any]]:
     """The results of all loads. An interrupt (Ctrl-C, SIGTERM) ends the test: the result of what was measured is the
     last one, with `interrupted` true."""
-    try:
-        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-    except ImportError:
-        runner = asyncio.Runner()
-    with runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_all(settings, report, tokenizer))
 
 
