@@ -1,4 +1,5 @@
-"""What users name: files are replaced as a whole, and nothing but files; standard input may be closed."""
+"""What users name: files are replaced as a whole, and nothing but files; pipes are read once, and standard input may be
+closed."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from rayllm_ctl.errors import UsageError
 
@@ -63,3 +64,50 @@ def standard_input(hint: str) -> TextIO:
     if stream is None:
         raise UsageError("standard input is closed", hint=hint)
     return stream
+
+
+STANDARD_INPUT = "-"
+
+
+class _Stream:
+    """What can be read only once, and is kept for whoever reads it again."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._data, self._ended = file, b"", False
+
+    def read(self, most: int) -> bytes:
+        """The first `most` bytes; all for -1."""
+        left = max(most - len(self._data), 0) if most >= 0 else -1
+        if left and not self._ended:
+            piece = self._file.read(left)
+            self._data += piece
+            self._ended = left < 0 or len(piece) < left
+        return self._data if most < 0 else self._data[:most]
+
+
+_streams: dict[object, _Stream] = {}
+
+
+def read_input(path: Path, hint: str, most: int = -1) -> bytes:
+    """The first `most` bytes (-1: all) of a file, of a pipe (`-f <(...)`), or, for "-", of standard input.
+
+    Each call returns the same, also of what can be read only once. hint: for a standard input that is closed.
+    Raises OSError and UsageError.
+    """
+    key: object
+    if str(path) == STANDARD_INPUT:
+        key = stream = standard_input(hint)
+        return _streams.setdefault(key, _Stream(stream.buffer)).read(most)
+    status = path.stat()
+    if stat.S_ISREG(status.st_mode):
+        with path.open("rb") as file:
+            return file.read(most)
+    key = (str(path), status.st_dev, status.st_ino)
+    if key not in _streams:
+        _streams[key] = _Stream(path.open("rb"))
+    return _streams[key].read(most)
+
+
+def folder_of_input(path: Path) -> Path:
+    """The folder from which paths in a file are seen: the working directory for a pipe or standard input."""
+    return path.parent if path.is_file() else Path()

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import read_input
 from rayllm_ctl.model.plan.calibration import Calibration
 from rayllm_ctl.model.text.json_form import camel
 
@@ -39,9 +40,10 @@ _COUNTS = {"tensor", "pipeline", "inputTokens", "outputTokens", "requests"}
 def read_calibrations(path: Path) -> tuple[Calibration, ...]:
     """The calibrations of a file. UsageError if it is missing or is none."""
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        data = read_input(path, "--calibration FILE", _MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
             raise UsageError(f"calibration file {path} is larger than {_MAX_BYTES // 1000} kB")
-        text = path.read_text(encoding="utf-8")
+        text = data.decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise UsageError(

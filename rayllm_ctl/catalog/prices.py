@@ -24,6 +24,7 @@ from typing import Any
 
 from rayllm_ctl.catalog import data
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import read_input
 from rayllm_ctl.frozen import dataclass
 
 ANYWHERE = "any"
@@ -72,9 +73,10 @@ def read_prices(path: Path | None = None, *, named_only: bool = False) -> PriceL
 
 def _parse(path: Path) -> Any:
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        content = read_input(path, "--prices FILE", _MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
             raise UsageError(f"price list {path} is larger than {_MAX_BYTES // 1000} kB")
-        text = path.read_text(encoding="utf-8")
+        text = content.decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise UsageError(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.files import standard_input
+from rayllm_ctl.files import STANDARD_INPUT, folder_of_input, read_input
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import API_VERSION, KIND, LLMService, Load
 from rayllm_ctl.model.text.problems import Problem
@@ -29,8 +28,6 @@ _BATCH = "BatchJob"
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 """A BatchJob may contain prompts, of which model.batchfiles limits the size."""
 
-
-STANDARD_INPUT = "-"
 _NAMED = "-f FILE"
 
 
@@ -40,24 +37,18 @@ def _called(path: Path | str) -> str:
 
 def load_file(path: Path | str) -> LLMService:
     """The service that the file at `path` describes. UsageError if it cannot be read or is invalid."""
-    return _seen_from_here(load(_text(Path(path), MAX_BYTES), source=_called(path)), Path(path).parent)
+    return _seen_from_here(load(_text(Path(path), MAX_BYTES), source=_called(path)), folder_of_input(Path(path)))
 
 
 def load_any_file(path: Path | str) -> LLMService | BatchJob:
     """The service or the batch job that the file at `path` describes, by its kind. UsageError as from load_file."""
-    return load_any_text(_text(Path(path), MAX_BATCH_BYTES), _called(path), Path(path).parent)
+    return load_any_text(_text(Path(path), MAX_BATCH_BYTES), _called(path), folder_of_input(Path(path)))
 
 
 def load_any_text(text: str, source: str, folder: Path) -> LLMService | BatchJob:
     """The service or the batch job that `text` describes, whose paths are seen from `folder`. Raises UsageError."""
     found = load_any(text, source=source)
     return _seen_from_here(found, folder) if isinstance(found, LLMService) else found
-
-
-@functools.cache
-def _standard_input(stream: TextIO) -> bytes:
-    """What can be read only once, and is looked at by several: as much as a spec file may have."""
-    return stream.buffer.read(MAX_BATCH_BYTES + 1)
 
 
 def spec_of_file(path: Path) -> Mapping[str, Any]:
@@ -76,17 +67,12 @@ def namespace_of_file(path: Path) -> str | None:
 
 def mentions_batch(path: Path) -> bool:
     """Whether a file may describe a BatchJob. Raises OSError."""
-    data = _standard_input(standard_input(_NAMED)) if str(path) == STANDARD_INPUT else path.read_bytes()
-    return _BATCH.encode() in data
+    return _BATCH.encode() in read_input(path, _NAMED, MAX_BATCH_BYTES)
 
 
 def _text(path: Path, limit: int) -> str:
     try:
-        if str(path) == STANDARD_INPUT:
-            data = _standard_input(standard_input(_NAMED))[: limit + 1]
-        else:
-            with path.open("rb") as file:
-                data = file.read(limit + 1)
+        data = read_input(path, _NAMED, limit + 1)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file", hint=tree.NEW_FILE) from None
     except IsADirectoryError:

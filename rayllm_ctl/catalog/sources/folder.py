@@ -14,6 +14,7 @@ from rayllm_ctl.catalog.sources.found import (
     parse_object,
 )
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.files import read_input
 
 _CONFIG = "config.json"
 _HINT = "--model-config PATH    # a config.json, or the directory that contains it"
@@ -52,10 +53,10 @@ def _folder(path: Path, source: str | None) -> Checkpoint:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        size = path.stat().st_size
-        if size > MAX_JSON_BYTES:
+        data = read_input(path, "--model-config FILE", MAX_JSON_BYTES + 1)
+        if len(data) > MAX_JSON_BYTES:
             raise UsageError(f"{path} is larger than {MAX_JSON_BYTES / 1e6:.0f} MB")
-        return parse_object(path.read_bytes(), str(path))
+        return parse_object(data, str(path))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except UsageError:

@@ -11,7 +11,7 @@ from rayllm_ctl.catalog import gpus
 from rayllm_ctl.catalog.rayserve import fields
 from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.files import standard_input
+from rayllm_ctl.files import read_input
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.llm_applications import described_models, pattern_of
 from rayllm_ctl.model.plan.applications import Applications
@@ -117,8 +117,7 @@ def read_serve_file(source: ServeFile) -> tuple[ServeConfig, LLMFields, Runtime]
 
 def _text(file: Path) -> str:
     try:
-        data = standard_input("--serve-config FILE").buffer.read() if str(file) == "-" else file.read_bytes()
-        return data.decode("utf-8-sig")
+        return read_input(file, "--serve-config FILE").decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}", hint=f"ls -l {file}") from None
     except UnicodeDecodeError:

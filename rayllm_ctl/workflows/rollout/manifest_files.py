@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import folder_of_input, read_input
 from rayllm_ctl.model.spec.batch import BATCH_KIND, BatchJob
 from rayllm_ctl.model.spec.service import KIND
 from rayllm_ctl.specfile import load_any_text
@@ -82,7 +83,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return read_input(file, "-f FILE").decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(
             f"{file}: no such file or directory", hint=f"rayllm-ctl render -f FILE > {file}    # writes one"
@@ -96,7 +97,7 @@ def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict
     documents = list(_documents(file, text))
     if any(document.get("kind") in (KIND, BATCH_KIND) for document in documents):
         built = file.is_dir()
-        found = load_any_text(text, f"{file}, built" if built else str(file), file if built else file.parent)
+        found = load_any_text(text, f"{file}, built" if built else str(file), file if built else folder_of_input(file))
         if isinstance(found, BatchJob):
             return list(batch_as_rendering(found, options).manifests), None
         made = rendered(found, options)
