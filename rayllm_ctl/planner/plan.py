@@ -163,6 +163,12 @@ def _notes(request: Request, chosen: Candidate, settings: ResolvedSettings) -> I
             f"max_num_seqs is {settings.max_num_seqs:,} instead of {default:,}: "
             "the KV cache must hold the recurrent state of each sequence"
         )
+    usual, _ = request.engine.batch_defaults_for(gpu)
+    if wanted.max_num_batched_tokens is None and settings.max_num_seqs > usual:
+        yield (
+            f"max_num_batched_tokens is {settings.max_num_batched_tokens:,} instead of {usual:,}: "
+            "a step must hold a token of each sequence"
+        )
     if gpu.vendor != "nvidia" and wanted.image is None:
         yield f"{gpu.name} requires an image built for it (--image): the default image is for NVIDIA GPUs"
     quantized = request.facts.quantization

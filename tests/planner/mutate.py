@@ -13,6 +13,8 @@ from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.engines import engine
 from rayllm_ctl.catalog.modelconfig import compact, read_config
 from rayllm_ctl.errors import UserError
+from rayllm_ctl.model.plan.plan import EngineSettings
+from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Load, Model, Parallelism, Replicas
 from rayllm_ctl.model.text.json_form import to_json
 from rayllm_ctl.planner.plan import decide
@@ -108,6 +110,8 @@ def service(rng: random.Random, gpus: tuple[str, ...]) -> LLMService:
 
     args = {"enforce_eager": rng.choice((True, False))} if rng.random() < 0.2 else {}
     if rng.random() < 0.1:
+        args["enable_chunked_prefill"] = rng.choice((True, False))
+    if rng.random() < 0.1:
         args[rng.choice(("enable_lora", "max_loras", "block_size", "speculative_config", "nonsense"))] = rng.choice(
             _ODD
         )
@@ -120,7 +124,7 @@ def service(rng: random.Random, gpus: tuple[str, ...]) -> LLMService:
             quantization=maybe("fp8", "awq", "gptq", "bitsandbytes", "nonsense", unset=0.8),
             kv_cache_dtype=maybe("auto", "fp8", "fp8_e5m2", "nvfp4", unset=0.8),
             gpu_memory_utilization=maybe(0.01, 0.5, 0.9, 0.95, 1.0),
-            max_num_seqs=maybe(1, 7, 256, 1024, 10**6),
+            max_num_seqs=maybe(1, 7, 256, 1024, 5000, 10**6),
             max_num_batched_tokens=maybe(1, 512, 8192, 10**6),
             args=args,
         ),
@@ -152,4 +156,13 @@ def outcome(config: Mapping[str, Any], asked: LLMService, version: str) -> str:
     json.dumps(to_json(plan))
     assert plan.verdict in ("fits", "risky", "does-not-fit", "invalid")
     assert plan.verdict == "fits" or plan.reasons
+    if plan.runs and plan.engine is not None and not validate(asked):
+        assert starts(plan.engine, chunked=engine(version).chunked_prefill)
     return plan.verdict
+
+
+def starts(found: EngineSettings, *, chunked: bool) -> bool:
+    """Whether vLLM's scheduler takes the sizes (SchedulerConfig.verify_max_model_len). chunked: by default."""
+    split = found.args.get("enable_chunked_prefill", chunked)
+    enough = found.max_num_batched_tokens >= found.max_num_seqs
+    return enough and (split or found.max_num_batched_tokens >= found.max_model_len)

@@ -42,6 +42,23 @@ def test_a_tiny_model_fits_and_keeps_what_the_user_set() -> None:
     assert plan.startup.download.high == 0
 
 
+def test_a_step_has_a_token_for_each_sequence() -> None:
+    for wanted, expected in (
+        ({"max_num_seqs": 4096}, (4096, 4096)),
+        ({"max_num_batched_tokens": 4}, (4, 4)),
+        ({"max_num_batched_tokens": 64}, (8, 64)),
+    ):
+        engine = plan_cpu(service(**wanted), ENGINE, TINY, "file").engine
+        assert engine is not None
+        assert (engine.max_num_seqs, engine.max_num_batched_tokens) == expected
+
+
+def test_a_step_that_cannot_hold_an_undivided_prompt_is_refused() -> None:
+    plan = plan_cpu(service(max_num_batched_tokens=512, args={"enable_chunked_prefill": False}), ENGINE, TINY, "file")
+    assert (plan.verdict, plan.reasons[0].code) == ("invalid", "step-below-context")
+    assert plan.reasons[0].suggestion == "--max-model-len 512"
+
+
 def test_a_context_above_the_models_is_refused() -> None:
     plan = plan_cpu(service(max_model_len=4096), ENGINE, TINY, "file")
     assert plan.verdict == "invalid"

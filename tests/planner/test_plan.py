@@ -306,6 +306,15 @@ def test_a_step_is_no_larger_than_all_requests_together() -> None:
     assert found.engine.max_num_batched_tokens == 4 * 512
 
 
+@pytest.mark.parametrize(("gpu", "sequences"), [(L4, 2049), (L4, 4096), (H100, 8193)])
+def test_a_step_has_a_token_for_each_sequence(gpu: GPU, sequences: int) -> None:
+    """vLLM's SchedulerConfig rejects a smaller one, and its own default does not grow."""
+    found = plan(dense(), gpu, tp=1, max_num_seqs=sequences, max_model_len=1024)
+    assert found.engine is not None
+    assert (found.engine.max_num_seqs, found.engine.max_num_batched_tokens) == (sequences, sequences)
+    assert any(f"max_num_batched_tokens is {sequences:,} instead of" in note for note in found.notes)
+
+
 @pytest.mark.parametrize("facts", [dense(), LLAMA_70B], ids=["8B", "70B"])
 def test_alternatives_are_other_kinds_that_fit(facts: ModelFacts) -> None:
     found = plan(facts)
@@ -420,6 +429,12 @@ def test_pipeline_stages_come_when_no_node_holds_the_model() -> None:
         (H100, {"quantization": "fp9"}, "quantization-unknown", "--quantization fp8"),
         (H100, {"quantization": "int3"}, "quantization-unknown", "--quantization fp8"),
         (H100, {"kv_cache_dtype": "fp8_e4m4"}, "kv-cache-dtype-unknown", "--kv-cache-dtype fp8_e4m3"),
+        (
+            H100,
+            {"max_num_batched_tokens": 4096, "args": {"enable_chunked_prefill": False}},
+            "step-below-context",
+            "--max-model-len 4096",
+        ),
         (T4, {"dtype": "bfloat16", "max_model_len": 4096}, "dtype-needs-newer-gpu", "--dtype float16 --tp 2"),
         (T4, {"quantization": "fp8"}, "quantization-needs-newer-gpu", ""),
         (T4, {"kv_cache_dtype": "fp8"}, "kv-cache-dtype-needs-newer-gpu", "--kv-cache-dtype auto"),

@@ -17,7 +17,7 @@ from rayllm_ctl.model.plan.plan import Reason
 from rayllm_ctl.model.spec.checks.engine_args import FRONTEND_ARGUMENTS, type_problem
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner import vllm_rules
-from rayllm_ctl.planner.engine.context import context_problems
+from rayllm_ctl.planner.engine.context import context_problems, step_problems
 from rayllm_ctl.planner.engine.parallelism import sharding_problem
 from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine
 from rayllm_ctl.planner.engine.settings import has_bfloat16, resolve_dtype
@@ -35,6 +35,7 @@ def request_problems(request: Request) -> Iterator[Refusal]:
     """What contradicts itself whatever the GPU: context, architecture, quantization, arguments of this version."""
     wanted = request.service.engine
     yield from context_problems(request.service, request.facts.max_model_len)
+    yield from step_problems(request.service, request.engine, request.facts.max_model_len)
     yield from _architecture(request)
     yield from _quantization(request)
     yield from _gptq(request)

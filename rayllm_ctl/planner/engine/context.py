@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.plan.plan import Reason
 from rayllm_ctl.model.spec.service import LLMService, Load
 from rayllm_ctl.planner.engine.refusal import CONTEXT, Refusal, changed_engine
@@ -43,6 +44,21 @@ def ignored_load(load: Load) -> str:
     if load == Load():
         return ""
     return "of the load, only the lengths of requests count" if load_context(load) else "the load is ignored"
+
+
+def step_problems(service: LLMService, engine: EngineFacts, longest: int) -> Iterator[Refusal]:
+    """Steps that cannot hold a prompt, where prompts are not split over steps (SchedulerConfig, 0.7 to 0.33).
+
+    longest: the model's maximum context.
+    """
+    wanted = service.engine
+    tokens, context = wanted.max_num_batched_tokens, wanted.max_model_len or longest
+    if tokens is None or tokens >= context or wanted.args.get("enable_chunked_prefill", engine.chunked_prefill):
+        return
+    message = f"{tokens:,} tokens per step are less than a context of {context:,}, as needed without chunked prefill"
+    yield Refusal(
+        Reason("step-below-context", message), f"--max-model-len {tokens}", changed_engine(max_model_len=tokens)
+    )
 
 
 def _load(service: LLMService, longest: int | None) -> Iterator[Refusal]:

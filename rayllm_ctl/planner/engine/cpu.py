@@ -17,7 +17,7 @@ from rayllm_ctl.model.plan.plan import EngineSettings, ParallelismPlan, Plan, Re
 from rayllm_ctl.model.spec.service import LLMService, Resources
 from rayllm_ctl.planner.deployment.pods import cpu_pods, size_notes
 from rayllm_ctl.planner.engine.checks import argument_problems
-from rayllm_ctl.planner.engine.context import context_reasons, default_context, ignored_load
+from rayllm_ctl.planner.engine.context import context_reasons, default_context, ignored_load, step_problems
 from rayllm_ctl.planner.engine.parallelism import Division, sharding_problem
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import CPU_BLOCK, cpu_request_bytes, speculation, whole_weights
@@ -84,7 +84,11 @@ def _contradictions(
 ) -> Iterator[Reason]:
     """What contradicts itself before any size is looked at."""
     yield from (problem.reason for problem in argument_problems(service, engine))
-    yield from context_reasons(service, facts.max_model_len if facts else None)
+    context = tuple(context_reasons(service, facts.max_model_len if facts else None))
+    yield from context
+    if not context:
+        longest = _default_context(service, facts)
+        yield from (replace(one.reason, suggestion=one.flags) for one in step_problems(service, engine, longest))
     if kv_bytes is None:
         yield _not_a_size(service)
     tensor, pipeline = service.parallelism.tensor or 1, service.parallelism.pipeline or 1
@@ -123,22 +127,31 @@ def _not_a_size(service: LLMService) -> Reason:
 
 def _settings(service: LLMService, engine: EngineFacts, facts: ModelFacts | None, kv_bytes: int) -> EngineSettings:
     wanted = service.engine
-    usual, longest = (_LONGEST_CONTEXT, facts.max_model_len) if facts else (_UNSEEN_CONTEXT, None)
-    max_model_len = wanted.max_model_len or default_context(service.load, usual, longest)
+    max_model_len = wanted.max_model_len or _default_context(service, facts)
+    sequences, tokens = wanted.max_num_seqs, wanted.max_num_batched_tokens
+    if sequences is None:
+        sequences = min(_MAX_NUM_SEQS, tokens or _MAX_NUM_SEQS)
+    if tokens is None:
+        tokens = max(_BATCHED_TOKENS, max_model_len, sequences)  # vLLM does not start with less than a token for each
     args: dict[str, Any] = {"enforce_eager": True, **wanted.args}
     if not engine.arguments or _KV_ARGUMENT in engine.arguments:
         args[_KV_ARGUMENT] = kv_bytes
     return EngineSettings(
         vllm_version=engine.version,
         max_model_len=max_model_len,
-        max_num_seqs=wanted.max_num_seqs or _MAX_NUM_SEQS,
-        max_num_batched_tokens=wanted.max_num_batched_tokens or max(_BATCHED_TOKENS, max_model_len),
+        max_num_seqs=sequences,
+        max_num_batched_tokens=tokens,
         dtype=wanted.dtype or "auto",
         gpu_memory_utilization=wanted.gpu_memory_utilization,
         quantization=wanted.quantization,
         kv_cache_dtype=wanted.kv_cache_dtype,
         args=args,
     )
+
+
+def _default_context(service: LLMService, facts: ModelFacts | None) -> int:
+    usual, longest = (_LONGEST_CONTEXT, facts.max_model_len) if facts else (_UNSEEN_CONTEXT, None)
+    return default_context(service.load, usual, longest)
 
 
 def _eager(settings: EngineSettings) -> bool:

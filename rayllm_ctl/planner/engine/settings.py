@@ -34,7 +34,8 @@ def resolve_settings(
         tokens = max(tokens, max_model_len)
     sequences = min(sequences, tokens) if wanted.max_num_seqs is None else wanted.max_num_seqs
     if wanted.max_num_batched_tokens is None:
-        tokens = max(1, min(tokens, sequences * max_model_len))
+        # vLLM's own default stays below the sequences that are asked for, and vLLM does not start with it.
+        tokens = max(sequences, min(tokens, sequences * max_model_len))
     utilization = wanted.gpu_memory_utilization
     return ResolvedSettings(
         max_model_len=max_model_len,
