@@ -125,5 +125,25 @@ def _with_prompts(overrides: Mapping[str, Any]) -> dict[str, Any]:
     prompts = tuple(line for line in lines if line.strip())
     if not prompts:
         raise UsageError("--input -: standard input has no lines with text")
+    rows = () if overrides.get("input.format") == "text" else (n for n, line in enumerate(lines, 1) if _is_row(line))
+    if number := next(iter(rows), None):
+        raise UsageError(
+            f"--input -: line {number} is JSON, and standard input has a prompt per line, not rows with columns",
+            hint=(
+                "--input s3://bucket/rows.jsonl    # or a file on a volume: rows with columns",
+                "--input - --input-format text    # each line is a prompt as it is",
+            ),
+        )
     rest = {field: value for field, value in overrides.items() if field != "input.paths"}
     return {**rest, "input.prompts": prompts}
+
+
+def _is_row(line: str) -> bool:
+    """Whether a line is a JSON object, or an array of them."""
+    if not line.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value[0] if isinstance(value, list) and value else value, dict)

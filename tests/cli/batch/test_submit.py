@@ -179,6 +179,37 @@ def test_prompts_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert names[0] != names[1]
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"text": "x"}\n', 1),
+        ('Why?\n\n {"text": "x"}\n', 3),
+        ('[{"text": "x"}, {"text": "y"}]', 1),
+        ('{"text": "x"}\n{"text": \n', 1),
+    ],
+)
+def test_rows_with_columns_from_standard_input_are_not_taken_for_prompts(
+    text: str, line: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ("batch", "submit", *FLAGS, "--input", "-", "--output-path", "s3://b/out", "--dry-run=client")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    result = run(*flags, "--prompt", "{{ text }}")
+    assert (result.code, result.out) == (2, "")
+    assert f"--input -: line {line} is JSON" in result.err
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    _, config, _ = yaml.safe_load_all(run(*flags, "--input-format", "text").out)
+    settings = json.loads(config["data"]["settings.json"])
+    assert settings["input"]["prompts"] == [one for one in text.splitlines() if one]
+
+
+@pytest.mark.parametrize("text", ["[1] is the first footnote", "{{ text }} is a template", "[]", "[1, 2]", '"quoted"'])
+def test_prompts_with_brackets_are_prompts(text: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    flags = ("batch", "submit", *FLAGS, "--input", "-", "--output-path", "s3://b/out", "--dry-run=client")
+    assert run(*flags).code == 0
+
+
 def test_submit_applies_and_submits_again_what_has_ended(run: Run, api: FakeAPI) -> None:
     first = run(*SUBMIT, "-o", "name", "--rows", "1000", "--input-tokens", "500", "--output-tokens", "100")
     assert first.code == 0, first.err
