@@ -6,9 +6,12 @@ import gc
 import io
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from rayllm_ctl.cli.completion.entry import complete_for_plugin, complete_for_shell
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _COLLECT_AFTER = 100_000
 """New objects between two runs of the garbage collector. At Python's 700 it runs dozens of times while modules are
@@ -41,6 +44,16 @@ def complete_for_kubectl() -> None:
     _end(0)
 
 
+class _Discarded(io.FileIO):
+    """A file that keeps nothing but whether something was written to it."""
+
+    written = False
+
+    def write(self, data: Buffer, /) -> int:
+        self.written = True
+        return memoryview(data).nbytes
+
+
 def _open_closed_streams() -> None:
     """Discard the output to streams that are closed (`>&-`). No file opened later takes their numbers."""
     for number in range(3):
@@ -50,9 +63,16 @@ def _open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
             os.set_inheritable(number, True)
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Discarded(1, "w", closefd=False)))
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+
+
+def _is_discarded(stream: TextIO) -> bool:
+    """Whether a command has written to a stream that was closed from the start. Only then has it failed: `deploy` writes
+    nothing there, and ends its work in either case."""
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    return isinstance(raw, _Discarded) and raw.written
 
 
 def _end(code: int) -> NoReturn:
@@ -60,6 +80,8 @@ def _end(code: int) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
+        if _is_discarded(sys.stdout):
+            raise ValueError("standard output is closed")
     except BrokenPipeError:  # what reads the output has ended, as `head` does
         os._exit(code)
     except (OSError, ValueError) as error:

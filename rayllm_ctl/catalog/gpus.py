@@ -120,8 +120,16 @@ def _priced(own: price_lists.PriceList | None) -> dict[str, tuple[Mapping[str, f
             clouds = f"{', '.join(by_cloud)}: {source.note}"
             priced[name] = ({**before, **by_cloud}, f"{origin}; {clouds}" if origin else f"{source.origin}, {clouds}")
     if own is not None:
-        priced |= {canonical(name): (by_cloud, f"{own.origin}, {own.note}") for name, by_cloud in own.by_gpu.items()}
+        priced |= {_listed(name, own): (by_cloud, f"{own.origin}, {own.note}") for name, by_cloud in own.by_gpu.items()}
     return priced
+
+
+def _listed(name: str, own: price_lists.PriceList) -> str:
+    """`canonical` of a name in a user's price list."""
+    try:
+        return canonical(name)
+    except UsageError as error:
+        raise UsageError(f"price list {own.origin}: {error.message}", hint=error.hints) from None
 
 
 def _gpu(

@@ -95,8 +95,10 @@ def test_a_file_that_is_missing_or_huge_is_a_usage_error(tmp_path: Path) -> None
 def test_a_gpu_that_nobody_knows_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text("prices: {H1000: 1}")
-    with pytest.raises(UsageError, match='unknown GPU "H1000"'):
+    with pytest.raises(UsageError) as caught:
         gpus.load_gpus(prices.read_prices(path))
+    assert caught.value.message == f'price list {path}: unknown GPU "H1000"'
+    assert caught.value.hints[-1].startswith("rayllm-ctl gpus ")
 
 
 def test_tables_of_karpenters_providers_are_read() -> None:

@@ -300,13 +300,22 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         "plan Qwen/Qwen3-8B --gpu L4 --offline -o json",
         "models",
         "--help",
-        "diff --local a.yaml a.yaml --offline",
     ],
 )
-def test_a_closed_output_is_no_failure(words: str, tmp_path: Path) -> None:
+def test_output_that_is_lost_is_a_failure(words: str, tmp_path: Path) -> None:
+    done = shell(f"$CTL {words} >&-", tmp_path)
+    assert (done.returncode, done.stderr) == (1, "✗ the output cannot be written: standard output is closed\n")
+    for streams in (">&- 2>&-", "<&- >&- 2>&-"):
+        assert shell(f"$CTL {words} {streams}", tmp_path).returncode == 1
+    done = shell(f"$CTL {words} 2>&-", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_a_closed_output_is_no_failure_of_a_command_that_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: qwen}\n")
     for streams in (">&-", ">&- 2>&-", "<&- >&- 2>&-", "2>&-"):
-        done = shell(f"$CTL {words} {streams}", tmp_path)
+        done = shell(f"$CTL diff --local a.yaml a.yaml --offline {streams}", tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
     assert shell("$CTL nonsense >&- 2>&-", tmp_path).returncode == 2
 
