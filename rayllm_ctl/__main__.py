@@ -69,8 +69,8 @@ def _open_closed_streams() -> None:
 
 
 def _is_discarded(stream: TextIO) -> bool:
-    """Whether a command has written to a stream that was closed from the start. Only then has it failed: `deploy` writes
-    nothing there, and ends its work in either case."""
+    """Whether a command has written to a stream that was closed from the start. Only then has it failed: `deploy`
+    writes nothing there, and ends its work in either case."""
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     return isinstance(raw, _Discarded) and raw.written
 

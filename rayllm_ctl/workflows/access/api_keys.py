@@ -69,14 +69,25 @@ class NewKey:
     notes: tuple[str, ...]
 
 
+def require_secret_name(secret: str) -> None:
+    """Raise UsageError for the name of a Secret that cannot exist."""
+    if not is_object_name(secret):
+        raise UsageError(f"{quoted(secret)} is not a valid name of a Secret", hint="--secret qwen-keys")
+
+
+def require_valid_key(key: ApiKey) -> None:
+    """Raise UsageError, with every problem, for a key that no service can have."""
+    problems = tuple(apikeys.key_problems(key, datetime.now(UTC)))
+    if problems:
+        raise UsageError("\n".join(problems), hint="rayllm-ctl keys create --help")
+
+
 def store_of(cluster: Cluster, service: str | None, secret: str | None, namespace: str) -> KeyStore:
     """The Secret that is called `secret`, or that the gateway of `service` reads.
 
     Raises UserError for a service that does not exist or needs no keys.
     """
     if secret is not None:
-        if not is_object_name(secret):
-            raise UsageError("--secret: expected the name of a Secret", hint="--secret qwen-keys")
         return KeyStore(secret, namespace)
     assert service is not None
     with explained(cluster, namespace, _LOOKUP):
@@ -99,9 +110,10 @@ def store_of(cluster: Cluster, service: str | None, secret: str | None, namespac
 
 
 def create_key(cluster: Cluster, store: KeyStore, key: ApiKey) -> NewKey:
-    """Create a key and store its hash. Raises UsageError for invalid values, ConflictError for a name in use."""
+    """Create a valid key and store its hash. Raises UsageError for what the service does not have, ConflictError for a
+    name in use."""
     now = datetime.now(UTC).replace(microsecond=0)
-    _check(store, key, now)
+    _check(store, key)
     lacking = _permitted(cluster, store.namespace, _CHANGE)
     entry = ApiKey(key.name, now, key.expires, key.models, key.requests, key.tokens)
     secret = apikeys.new_key()
@@ -140,8 +152,8 @@ def revoke_key(cluster: Cluster, store: KeyStore, name: str) -> tuple[str, ...]:
     return _refresh_pods(cluster, store, lacking, "the key is rejected")
 
 
-def _check(store: KeyStore, key: ApiKey, now: datetime) -> None:
-    problems = list(apikeys.key_problems(key, now))
+def _check(store: KeyStore, key: ApiKey) -> None:
+    problems: list[str] = []
     hints: list[str] = []
     for model in key.models or ():
         if store.models and model not in store.models:

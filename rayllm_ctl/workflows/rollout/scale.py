@@ -137,8 +137,6 @@ def _scaled_cluster(
             f"{service.label} has a fixed number of replicas: mode raycluster has no autoscaler",
             hint=f"rayllm-ctl scale {service.name} -n {service.namespace} --replicas {high or low or 1}",
         )
-    if low < 1:
-        raise UsageError("a service in mode raycluster needs at least 1 replica", hint="--replicas 1")
     try:
         return scaled_cluster(own, low)
     except ValueError as error:
@@ -195,12 +193,22 @@ def _index(service: str, ids: Sequence[str], model: str | None) -> int:
     raise UsageError(f"{service} serves no model {model}, but {', '.join(ids)}", hint=f"--model {close or ids[0]}")
 
 
+def require_possible(low: int | None, high: int | None) -> None:
+    """Raise UsageError for bounds that no service can have, whatever it has now."""
+    if high is not None and high < 1:
+        raise UsageError(
+            f"at most {high} replicas: a model needs at least 1",
+            hint=("--replicas 1", "--min-replicas 0 --max-replicas 1    # scales to zero, except in mode raycluster"),
+        )
+    if low is not None and high is not None and low > high:
+        raise UsageError(
+            f"the minimum of {low} replicas is greater than the maximum of {high}",
+            hint=f"--min-replicas {low} --max-replicas {low}",
+        )
+
+
 def _valid(service: str, before: Bounds, low: int | None, high: int | None) -> Bounds:
     after = Bounds(before.low if low is None else low, before.high if high is None else high)
-    if after.high < 1:
-        raise UsageError(
-            "at most 0 replicas: a model needs at least 1", hint="--min-replicas 0 --max-replicas 1    # scales to zero"
-        )
     if after.low > after.high:
         raise UsageError(
             f"the minimum of {after.low} replicas is greater than the maximum of {after.high}; "

@@ -46,6 +46,10 @@ def command(
     from rayllm_ctl.workflows.access.chat import ask, choose_model, endpoint, require_key
 
     key = read_api_key(api_key_file)
+    if prompt is None and not (stream := standard_input(f'rayllm-ctl chat {name} "PROMPT"')).isatty():
+        prompt = stream.read().strip()
+        if not prompt:
+            raise click.UsageError("nothing was asked: standard input is empty and no PROMPT was given")
     cluster = connect(kube)
     where = endpoint(cluster, name, kube.namespace or cluster.namespace)
     require_key(where, key)
@@ -53,10 +57,6 @@ def command(
     given = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     messages = [{"role": "system", "content": system}] if system else []
-    if prompt is None and not (stream := standard_input(f'rayllm-ctl chat {name} "PROMPT"')).isatty():
-        prompt = stream.read().strip()
-        if not prompt:
-            raise click.UsageError("nothing was asked: standard input is empty and no PROMPT was given")
     conversation = prompt is None
     if conversation:
         click.echo(f"{chosen} on {name}; end with Ctrl-D", err=True)

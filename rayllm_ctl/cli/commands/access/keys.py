@@ -53,12 +53,14 @@ def _store_options(function: F) -> F:
 
 def _store(name: str | None, secret: str | None, kube: KubeFlags) -> tuple[Any, KeyStore]:
     from rayllm_ctl.cli.session import connect
-    from rayllm_ctl.workflows.access.api_keys import store_of
+    from rayllm_ctl.workflows.access.api_keys import require_secret_name, store_of
 
     if (name is None) == (secret is None):
         raise UsageError(
             "expected either NAME, the name of a service, or --secret", hint="rayllm-ctl keys list qwen3-32b"
         )
+    if secret is not None:
+        require_secret_name(secret)
     cluster = connect(kube)
     return cluster, store_of(cluster, name, secret, kube.namespace or cluster.namespace)
 
@@ -106,10 +108,10 @@ def create(
     from rayllm_ctl.model.spec.api_keys import ApiKey
     from rayllm_ctl.workflows.access import api_keys as keys
 
+    key = ApiKey(key_name, expires=expires, models=models or None, requests=requests, tokens=tokens)
+    keys.require_valid_key(key)
     cluster, store = _store(name, secret, kube)
-    made = keys.create_key(
-        cluster, store, ApiKey(key_name, expires=expires, models=models or None, requests=requests, tokens=tokens)
-    )
+    made = keys.create_key(cluster, store, key)
     if output in MACHINE_FORMATS:
         print_document("ApiKey", made.entry, output, key=made.key, secret=store.secret, namespace=store.namespace)
     elif output == "name":

@@ -31,9 +31,10 @@ def command(name: str, output: Path | None, kube: KubeFlags) -> None:
       rayllm-ctl status qwen3-32b --from qwen.tar.gz
     """
     from rayllm_ctl.cli.session import connect
-    from rayllm_ctl.workflows.observe.bundle.write import collect_bundle
+    from rayllm_ctl.workflows.observe.bundle.write import collect_bundle, require_new
 
     target = output or Path(f"{name}-bundle.tar.gz")
+    require_new(target)
     cluster = connect(kube)
     written = collect_bundle(cluster, name, kube.namespace or cluster.namespace, target)
     for note in written.notes:

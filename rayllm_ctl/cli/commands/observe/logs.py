@@ -6,6 +6,7 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.errors import UsageError
 
 _TAIL = 200
 _ALL = -1
@@ -69,6 +70,10 @@ def command(
     chosen = [flag for flag, given in (("--engine", engine), ("--head", head), ("--operator", operator)) if given]
     if len(chosen) + (replica is not None) > 1:
         raise click.UsageError("--replica, --engine, --head and --operator exclude each other")
+    if previous and engine:
+        raise UsageError(
+            "--previous is about containers, and the engine runs inside one", hint=f"rayllm-ctl logs {name} --previous"
+        )
     part: LogPart = "engine" if engine else "head" if head else "operator" if operator else "replicas"
     lines = tail or (_ALL if grep and not follow else _TAIL)
     cluster = connect(kube)

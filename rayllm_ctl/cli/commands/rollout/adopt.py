@@ -11,6 +11,7 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import RESULT_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.wait_flags import dry_run_option
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 
@@ -54,6 +55,10 @@ def command(
     from rayllm_ctl.workflows.rollout.llmservice.adopt import adopt, prepare_adoption, require_no_restart
 
     service = None if file is None else resolve_service(file, {}, kube.namespace)
+    if service is not None and service.name != name:
+        raise UsageError(
+            f"the file describes {service.name}, and not {name}", hint=f"rayllm-ctl adopt {service.name} -f {file}"
+        )
     cluster = connect(kube)
     namespace = (service.namespace if service is not None else None) or kube.namespace or cluster.namespace
     found = prepare_adoption(cluster, name, namespace, service, RenderOptions(facts=FactSources(offline=offline)))

@@ -54,7 +54,7 @@ def command(
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
     from rayllm_ctl.workflows.rollout.llmservice.change import DeclaredChange, change_declared
-    from rayllm_ctl.workflows.rollout.scale import prepare
+    from rayllm_ctl.workflows.rollout.scale import prepare, require_possible
 
     again = f"rayllm-ctl scale {name}"
     if replicas is not None:
@@ -70,6 +70,7 @@ def command(
         low = high = replicas
     if low is None and high is None:
         raise UsageError("expected --min-replicas, --max-replicas or --replicas", hint=f"{again} --max-replicas 4")
+    require_possible(low, high)
     cluster = connect(kube)
     found = prepare(cluster, name, kube.namespace or cluster.namespace, low, high, model)
     if isinstance(found, DeclaredChange):

@@ -44,11 +44,10 @@ class Written:
 
 
 def collect_bundle(cluster: Cluster, name: str, namespace: str, target: Path) -> Written:
-    """Write a bundle of service `name` to `target`, an empty or new folder, or an archive (.tar.gz, .tgz).
+    """Write a bundle of service `name` to `target`, as `require_new` permits it.
 
-    Raises NotFoundError if there is no such service, UsageError if `target` exists and is not an empty folder.
+    Raises NotFoundError if there is no such service.
     """
-    _check(target)
     with explained(cluster, namespace, RAY_SERVICE.rights_for("status")):
         kind, item = find_service(cluster, name, namespace)
     with explained(cluster, namespace, kind.rights_for("status")):
@@ -111,7 +110,8 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _check(target: Path) -> None:
+def require_new(target: Path) -> None:
+    """Raise UsageError for a target that is neither an empty or new folder nor a new archive (.tar.gz, .tgz)."""
     if target.name.endswith(ARCHIVES):
         if target.exists():
             raise UsageError(f"{target} exists", hint="-o with the name of a new file")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.snapshot.container_logs import pieces
 from rayllm_ctl.cluster.snapshot.log_sources import Reading
-from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.workflows.observe.logs.follow import follow_logs
 from rayllm_ctl.workflows.observe.logs.lines import LogLine, LogNote, whole_lines
@@ -41,11 +41,6 @@ def log_lines(
     containers, which is not followed. Raises NotFoundError when there is no such service, UserError when there is no
     such log, or none of them can be read.
     """
-    if previous and part == "engine":
-        raise UsageError(
-            "--previous is about containers, and the engine runs inside one",
-            hint=f"rayllm-ctl logs {name} -n {namespace} --previous",
-        )
     kind, workload = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("logs"))
     with explained(cluster, namespace, RAY_SERVICE.rights_for("logs")):
         choice = LogChoice(cluster, kind, name, namespace, part, pod, previous)

@@ -169,8 +169,6 @@ def _spec(service: ServiceRef, declaration: Mapping[str, Any] | None, wanted: LL
                 hint=f"rayllm-ctl adopt {name} -n {namespace} -f FILE",
             )
         return dict(declaration["spec"])
-    if wanted.name != name:
-        raise UsageError(f"the file describes {wanted.name}, and not {name}", hint=f"rayllm-ctl adopt {wanted.name}")
     spec: dict[str, Any] = to_document(wanted)["spec"]
     if declaration is not None and spec_digest(declaration["spec"]) != spec_digest(spec):
         raise UserError(
