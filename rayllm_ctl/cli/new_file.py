@@ -7,12 +7,19 @@ from shlex import quote
 
 import click
 
+from rayllm_ctl.cli.values import OutputPath
 from rayllm_ctl.errors import UsageError
+
+
+def _file(_ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+    return None if value == Path("-") else value
+
 
 new_file_option = click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputPath(path_type=Path, dir_okay=False, allow_dash=True),
+    callback=_file,
     metavar="FILE",
     help="File to write, which is not overwritten if it exists; standard output by default.",
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from rayllm_ctl.cli.documents import print_manifests
 from rayllm_ctl.cli.session import Display
 from rayllm_ctl.errors import INTERRUPTED, FieldConflictError, UserError
 from rayllm_ctl.model.events import Applied, Event, Noted, Ready, Rendered
@@ -39,6 +40,17 @@ def roll_out(display: Display, events: Iterable[Event | Rendered]) -> None:
                         display.handle(Noted(line))
     except KeyboardInterrupt:
         raise _interrupted(started) from None
+
+
+def print_rendered(events: Iterable[Event | Rendered], output: str | None) -> None:
+    """Print the manifests in `events`, all as one, and notes on standard error; nothing is applied."""
+    manifests: list[Mapping[str, Any]] = []
+    for event in events:
+        if isinstance(event, Rendered):
+            manifests += event.manifests
+        elif isinstance(event, Noted):
+            click.echo(event.message, err=True)
+    print_manifests(manifests, output or "yaml")
 
 
 def rolled_out_as(ctx: click.Context, services: Iterable[T], upgrade: Way) -> list[T]:

@@ -65,6 +65,21 @@ class PrintedFormat(click.Choice[str]):
             raise PathAsFormatError(error, f"{flag} {_shell_word(str(value))}") from None
 
 
+class OutputPath(click.Path):
+    """The path of --output of a command that writes a file. What other commands have as a format is rejected."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        called = "standard output" if value == "-" else "a format of other commands"
+        if value in _FORMATS or (value == "-" and not self.allow_dash):
+            command = ctx.command_path if ctx else ""
+            raise UsageError(
+                f"-o of {command} is the path of a file, and {quoted(value)} is {called}",
+                hint=f"-o ./{value}    # a file of this name",
+            )
+        return super().convert(value, param, ctx)
+
+
+_FORMATS = ("table", "wide", "json", "yaml", "name", "diff", "markdown")
 _HUBS = ("huggingface.co/", "www.huggingface.co/", "hf.co/")
 _NO_MODELS = ("collections", "datasets", "docs", "papers", "spaces")
 

@@ -97,6 +97,19 @@ def test_client_dry_run_and_render_print_the_same_and_ask_no_cluster(run: Run, a
     assert api.requests == []
 
 
+@pytest.mark.parametrize("form", ["yaml", "json", "name"])
+def test_a_client_dry_run_of_files_prints_what_render_prints(run: Run, api: FakeAPI, tmp_path: Path, form: str) -> None:
+    files = []
+    for name in ("a", "b"):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(run("init", *TINY, "--name", name).out)
+        files += ["-f", str(file)]
+    rendered = run("render", *files, "--offline", "-o", form)
+    assert rendered.out.count("a") > 1
+    assert run("apply", *files, "--offline", "--dry-run=client", "-o", form) == rendered
+    assert api.requests == []
+
+
 def test_apply_plans_every_file_before_it_asks_the_cluster(run: Run, api: FakeAPI, tmp_path: Path) -> None:
     head = "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\n"
     model = "spec: {model: {id: tiny, path: /models/tiny}, accelerator: {kind: cpu}, engine: {image: x:1}}\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.files import folder_of_input, read_input
+from rayllm_ctl.files import STANDARD_INPUT, folder_of_input, read_input
 from rayllm_ctl.model.spec.batch import BATCH_KIND, BatchJob
 from rayllm_ctl.model.spec.service import KIND
-from rayllm_ctl.specfile import load_any_text
+from rayllm_ctl.specfile import load_any_text, tree
 from rayllm_ctl.workflows.render import kustomize
 from rayllm_ctl.workflows.render.batch import batch_as_rendering
 from rayllm_ctl.workflows.render.types import RenderOptions
@@ -22,7 +22,7 @@ _SEPARATOR = re.compile(r"^---$", re.MULTILINE)
 
 
 def read_manifest_files(path: Path, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
-    """The manifests of a file or of all files below a folder, and the start-up time of a replica, if from a spec.
+    """The manifests of a file, standard input or all files below a folder; and a start-up time, if from a spec.
 
     For a kustomization these are the files that it lists; one that does more is built. Raises UsageError, with the
     file, for other documents, for duplicate objects, and for a folder with a nested kustomization that must be built.
@@ -45,6 +45,9 @@ def read_manifest_files(path: Path, options: RenderOptions) -> tuple[list[dict[s
 
 def _sources(path: Path) -> Iterator[tuple[Path, str]]:
     """Texts with their files; a built kustomization has its folder, and a text for each object."""
+    if str(path) == STANDARD_INPUT:
+        yield Path("standard input"), _decoded(read_input(path, "--local OLD NEW"), "standard input")
+        return
     own = kustomize.kustomization_of(path) if path.is_dir() else path if path.name in kustomize.FILES else None
     if own is None or not own.is_file():
         files = _files(path) if path.is_dir() else [path]
@@ -83,14 +86,23 @@ def _files(folder: Path) -> list[Path]:
 
 def _text(file: Path) -> str:
     try:
-        return read_input(file, "-f FILE").decode("utf-8-sig")
+        data = read_input(file, "-f FILE")
     except FileNotFoundError:
         raise UsageError(
             f"{file}: no such file or directory", hint=f"rayllm-ctl render -f FILE > {file}    # writes one"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
+    except OSError as error:
+        reason = error.strerror or str(error)
         raise UsageError(f"{file}: cannot be read: {reason.lower()}", hint=f"ls -l {file}") from None
+    return _decoded(data, str(file))
+
+
+def _decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{source}:{line}: the file is not valid UTF-8", hint=tree.NEW_FILE) from None
 
 
 def _manifests(file: Path, text: str, options: RenderOptions) -> tuple[list[dict[str, Any]], float | None]:
@@ -126,5 +138,10 @@ def _documents(file: Path, text: str) -> Iterator[dict[str, Any]]:
                 yield from (item for item in document.get("items") or () if isinstance(item, dict))
             else:
                 yield document
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{file}:{mark.line + 1}" if mark else file
+        raise UsageError(f"{where}: not valid YAML: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
+        # The characters that YAML does not allow have no mark.
         raise UsageError(f"{file}: not valid YAML: {str(error).splitlines()[0]}") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rayllm_ctl.cli import app
+from rayllm_ctl.cli.options import RESULT_FORMATS, TABLE_FORMATS
 from rayllm_ctl.specfile import load_file
 from tests.conftest import Golden
 from tests.render.test_specs import SPECS
@@ -42,6 +43,34 @@ def test_a_new_file_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert app.run([*SMALL, "-o", str(file)]) == 0
     assert capsys.readouterr() == ("", f"{file} written\n")
     assert file.read_text(encoding="utf-8") == text
+
+
+def test_a_dash_is_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert printed(capsys, *SMALL, "-o", "-") == printed(capsys, *SMALL)
+    assert app.run(["bundle", "qwen", "-o", "-"]) == 2
+    assert '"-" is standard output' in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [SMALL, ("bundle", "qwen"), ("bench", "report", "result.json")])
+@pytest.mark.parametrize("form", [*RESULT_FORMATS, *TABLE_FORMATS, "diff", "markdown"])
+def test_a_format_is_not_a_path(
+    words: tuple[str, ...],
+    form: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("result.json").write_text("{}", encoding="utf-8")
+    assert app.run([*words, "-o", form]) == 2
+    assert f"hint: -o ./{form}    # a file of this name" in capsys.readouterr().err
+    assert [one.name for one in tmp_path.iterdir()] == ["result.json"]
+    assert app.run([*SMALL, "-o", "./json"]) == 0
+    assert Path("json").is_file()
 
 
 @pytest.mark.parametrize(

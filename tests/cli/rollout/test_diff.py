@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.model.kube import kuberay
-from tests.cli.conftest import Deploy, Run
+from tests.cli.conftest import Deploy, Result, Run
 from tests.cluster.fakeapi import FakeAPI, status
 from tests.cluster.fakekuberay import SUFFIX
 from tests.conftest import Golden
@@ -296,6 +297,45 @@ def test_spec_files_are_rendered_first(run: Run, tmp_path: Path) -> None:
     rendered = tmp_path / "rendered.yaml"
     rendered.write_text(run("render", "-f", str(old), "--offline").out)
     assert run("diff", "--local", str(rendered), str(old), "--offline").code == 0
+
+
+def test_one_of_the_files_may_be_standard_input(
+    run: Run, api: FakeAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(SPEC)
+    new.write_text(SPEC.replace("x:1", "x:2"))
+    expected = run("diff", "--local", str(old), str(new))
+    assert expected.code == 1
+
+    def piped(data: bytes, *arguments: str) -> Result:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return run("diff", "--local", *arguments)
+
+    assert piped(new.read_bytes(), str(old), "-") == expected
+    assert piped(old.read_bytes(), "-", str(new)) == expected
+    rendered = run("render", "-f", str(old), "--offline").out
+    assert piped(rendered.encode(), str(old), "-").code == 0
+    both = piped(b"", "-", "-")
+    assert (both.code, "standard input cannot be both files" in both.err) == (2, True)
+    assert "standard input:1: the file is not valid UTF-8" in piped(b"\xff", str(old), "-").err
+    assert "standard input: not a manifest" in piped(b"a: b", str(old), "-").err
+    assert api.requests == []
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"kind: A\nb: [\n", "broken.yaml:3: not valid YAML: did not find expected node content"),
+        (b"kind: A\n---\n\ta", "broken.yaml:3: not valid YAML: found character that cannot start any token"),
+        (b"kind: A\nb: \xff\n", "broken.yaml:2: the file is not valid UTF-8"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(data: bytes, message: str, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "broken.yaml"
+    file.write_bytes(data)
+    result = run("diff", "--local", str(file), str(file))
+    assert (result.code, message in result.err) == (2, True), str(result)
 
 
 BATCH = """apiVersion: rayllm.io/v1alpha1

@@ -57,11 +57,9 @@ def command(
     """
     from rayllm_ctl.cli.batch_spec import resolve_batch
     from rayllm_ctl.cli.commands.batch.follow import follow_to_end
-    from rayllm_ctl.cli.documents import print_manifests
-    from rayllm_ctl.cli.rollout import roll_out
+    from rayllm_ctl.cli.rollout import print_rendered, roll_out
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.errors import UsageError
-    from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
     from rayllm_ctl.workflows.batch.submit import SubmitOptions, submit
     from rayllm_ctl.workflows.render.types import RenderOptions
@@ -81,11 +79,7 @@ def command(
     connected = cache(lambda: connect(kube))
     events = submit(batch, SubmitOptions(dry_run=dry_run, force_conflicts=force_conflicts, render=render), connected)
     if dry_run == "client":
-        for event in events:
-            if isinstance(event, Rendered):
-                print_manifests(list(event.manifests), output or "yaml")
-            elif isinstance(event, Noted):
-                click.echo(event.message, err=True)
+        print_rendered(events, output)
         return
     with show(ctx, None if follows else output) as display:
         roll_out(display, events)

@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.values import OutputPath
 
 _RESULT = click.Path(path_type=Path, exists=True)
 
 
 @click.command(cls=Command, name="report", short_help="Write a result as a page with plots.")
 @click.argument("result", type=_RESULT)
-@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), default="report.html",
+@click.option("--output", "-o", type=OutputPath(path_type=Path, dir_okay=False), default="report.html",
               show_default=True, help="File to write.")  # fmt: skip
 @click.option("--images", type=click.Path(path_type=Path, file_okay=False),
               help="Folder for the plots as additional PNG and SVG files; it is created.")  # fmt: skip

@@ -8,6 +8,7 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.values import OutputPath
 
 
 @click.command(cls=Command, short_help="Collect a service's objects, events and logs, without secrets.")
@@ -15,7 +16,7 @@ from rayllm_ctl.cli.parsing.command import Command
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputPath(path_type=Path),
     metavar="PATH",
     help="A new folder or FILE.tar.gz; NAME-bundle.tar.gz by default.",
 )

@@ -11,7 +11,7 @@ from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import RESULT_FORMATS, output_option, template_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
-from rayllm_ctl.cli.wait_flags import force_option, upgrade_options
+from rayllm_ctl.cli.wait_flags import force_option, manifests_dry_run_option, upgrade_options
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.ray_options import Way
 
@@ -31,13 +31,7 @@ from rayllm_ctl.model.spec.ray_options import Way
 @click.option("--wait/--no-wait", default=False, show_default=True, help="Wait until the models answer.")
 @upgrade_options
 @click.option("--timeout", type=Duration(), help="How long to wait for each; from its plan by default.")
-@click.option(
-    "--dry-run",
-    type=click.Choice(["none", "server"]),
-    default="none",
-    show_default=True,
-    help="server: let the API server check the manifests; nothing is written.",
-)
+@manifests_dry_run_option
 @force_option
 @template_option
 @output_option(*RESULT_FORMATS)
@@ -52,7 +46,7 @@ def command(
     offline: bool,
     wait: bool,
     timeout: float | None,
-    dry_run: Literal["none", "server"],
+    dry_run: Literal["none", "client", "server"],
     force_conflicts: bool,
     template_dir: Path | None,
     output: str | None,
@@ -64,7 +58,7 @@ def command(
       rayllm-ctl apply -f qwen.yaml -f llama.yaml
       cat qwen.yaml | rayllm-ctl apply -f - --dry-run=server
     """
-    from rayllm_ctl.cli.rollout import roll_out, rolled_out_as
+    from rayllm_ctl.cli.rollout import print_rendered, roll_out, rolled_out_as
     from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.workflows.render.types import RenderOptions
@@ -81,5 +75,9 @@ def command(
         accept_outage=accept_outage,
         upgrade=upgrade,
     )
+    events = deploy(rolled_out_as(ctx, services, upgrade), options, lambda: connect(kube))
+    if dry_run == "client":
+        print_rendered(events, output)
+        return
     with show(ctx, output) as display:
-        roll_out(display, deploy(rolled_out_as(ctx, services, upgrade), options, lambda: connect(kube)))
+        roll_out(display, events)

@@ -74,12 +74,10 @@ def command(
       rayllm-ctl deploy -f qwen.yaml --dry-run=server
       rayllm-ctl deploy --serve-config config.yaml --code src
     """
-    from rayllm_ctl.cli.documents import print_manifests
-    from rayllm_ctl.cli.rollout import roll_out, rolled_out_as
+    from rayllm_ctl.cli.rollout import print_rendered, roll_out, rolled_out_as
     from rayllm_ctl.cli.service import resolve_service
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.errors import UsageError
-    from rayllm_ctl.model.events import Noted, Rendered
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
     from rayllm_ctl.workflows.render.types import RenderOptions
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
@@ -111,11 +109,7 @@ def command(
     start = deploy_or_roll_back if rollback_on_failure else deploy
     events = start(rolled_out_as(ctx, [service], upgrade), options, lambda: connect(kube))
     if dry_run == "client":
-        for event in events:
-            if isinstance(event, Rendered):
-                print_manifests(event.manifests, output or "yaml")
-            elif isinstance(event, Noted):
-                click.echo(event.message, err=True)
+        print_rendered(events, output)
         return
     with show(ctx, output) as display:
         roll_out(display, events)

@@ -46,7 +46,7 @@ _RULES = (
     type=click.Path(path_type=Path),
     nargs=2,
     metavar="OLD NEW",
-    help="Compare two rendered files or folders, or two spec files, without a cluster.",
+    help="Compare two rendered files or folders, or two spec files, without a cluster; - for standard input.",
 )
 @click.option(
     "--fail-on",
@@ -129,9 +129,12 @@ def command(
 
 
 def _local(old: Path, new: Path, options: RenderOptions) -> Diff:
+    from rayllm_ctl.specfile.load import STANDARD_INPUT
     from rayllm_ctl.workflows.rollout.diff import diff_files
     from rayllm_ctl.workflows.rollout.manifest_files import read_manifest_files
 
+    if old == new == Path(STANDARD_INPUT):
+        raise UsageError("--local: standard input cannot be both files", hint="--local FILE -")
     before, _ = read_manifest_files(old, options)
     after, seconds = read_manifest_files(new, options)
     return diff_files(before, after, seconds)
