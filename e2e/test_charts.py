@@ -211,10 +211,15 @@ def test_objects_have_the_specs_of_the_values(helm: Path, tmp_path: Path) -> Non
     model = {
         "model": {"id": "Qwen/Qwen3-32B"},
         "engine": {"maxModelLen": 1000000, "args": {"seed": 9007199254740992, "on": "on", "rope": 0.5, "empty": ""}},
-        "pods": {"env": [{"name": "A", "value": "{{ .Values }} $(X) 'quoted' #"}]},
+        "pods": {"worker": {"env": [{"name": "A", "value": "{{ .Values }} $(X) 'quoted' #"}]}},
         "replicas": {"min": 0, "max": 4},
     }
-    job = {"model": {"id": "m"}, "prompt": {"template": "Summarize: {{ text }}\n"}}
+    job = {
+        "model": {"id": "m"},
+        "input": {"paths": ["s3://b/in/*.parquet"]},
+        "output": {"path": "s3://b/out"},
+        "prompt": {"template": "Summarize: {{ text }}\n"},
+    }
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump({"models": {"a": model, "b": model}, "batchJobs": {"a": job}}), encoding="utf-8")
     objects = template(helm, MODELS, "-f", values, "--set", "models.b.replicas.max=8", "--set", "labels.team=search")
@@ -225,6 +230,30 @@ def test_objects_have_the_specs_of_the_values(helm: Path, tmp_path: Path) -> Non
     assert found["BatchJob", "a"]["spec"] == job
     assert {item["metadata"]["namespace"] for item in objects} == {"ops"}
     assert {item["metadata"]["labels"]["team"] for item in objects} == {"search"}
+
+
+def test_a_model_that_is_null_is_left_out(helm: Path, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("models: {a: {model: {id: m}}, b: {model: {id: m}}}\n", encoding="utf-8")
+    [kept] = template(helm, MODELS, "-f", values, "--set", "models.a=null")
+    assert kept["metadata"]["name"] == "b"
+    assert template(helm, MODELS, "-f", values, "--set", "models.a=null", "--set", "models.b=null") == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("models.a.replica.max=8", "'replica' not allowed"),
+        ("models.a.replicas.max=eight", "got string, want integer"),
+        ("models.b.replicas.max=8", "missing property 'model'"),
+    ],
+)
+def test_specs_with_unknown_or_wrong_fields_are_rejected(
+    helm: Path, tmp_path: Path, setting: str, message: str
+) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("models: {a: {model: {id: m}}}\n", encoding="utf-8")
+    assert message in rejection(helm, MODELS, "-f", values, "--set", setting)
 
 
 def test_no_models_are_no_objects(helm: Path) -> None:

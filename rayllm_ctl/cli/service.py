@@ -52,7 +52,7 @@ def resolve_service(
         service = dataclasses.replace(service, gateway=Gateway())
     for field, value in changes.items():
         service = replaced(service, field.split("."), value)
-    service = dataclasses.replace(service, replicas=_replicas(service.replicas, overrides))
+    service = dataclasses.replace(service, replicas=_replicas(service.replicas, overrides, flags))
     namespace = namespace_below(namespace, service.namespace)
     if namespace is not None:
         service = dataclasses.replace(service, namespace=namespace)
@@ -159,12 +159,15 @@ def place(problem: Problem, overrides: Mapping[str, Any], flags: Mapping[str, st
     return problem.where
 
 
-def _replicas(given: Replicas, overrides: Mapping[str, Any]) -> Replicas:
+def _replicas(given: Replicas, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> Replicas:
     fixed, low, high = (overrides.get(f"replicas.{name}") for name in ("fixed", "min", "max"))
     if fixed is not None and (low is not None or high is not None):
+        called = {field: flag_of(field, flags) for field in overrides if field.startswith("replicas.")}
+        bounds = " and ".join(called[field] for field in ("replicas.min", "replicas.max") if field in called)
+        low = 1 if low is None else low
         raise UsageError(
-            "--replicas cannot be combined with --min-replicas or --max-replicas",
-            hint=(f"--replicas {fixed}", f"--min-replicas 1 --max-replicas {high or fixed}"),
+            f"{called['replicas.fixed']} cannot be combined with {bounds}",
+            hint=(f"--replicas {fixed}", f"--min-replicas {low} --max-replicas {max(low, high or fixed)}"),
         )
     if fixed is not None and fixed < 1:
         raise UsageError(

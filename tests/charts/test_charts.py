@@ -24,6 +24,7 @@ from rayllm_ctl.specfile import load_any_file
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.setup.controller_rights import LEASE_RIGHTS, controller_rights
 from rayllm_ctl.workflows.setup.rbac import COMMANDS, rules
+from scripts.spec_schema import values_schema
 
 CHARTS = sorted(path.parent for path in (Path(__file__).parents[2] / "charts").glob("*/Chart.yaml"))
 OPERATOR, MODELS = (next(chart for chart in CHARTS if chart.name == name) for name in ("rayllm-operator", "rayllm"))
@@ -84,11 +85,40 @@ def test_the_default_values_are_valid(chart: Path) -> None:
         (MODELS, "models", {"Upper": {"model": {"id": "m"}}}),
         (MODELS, "models", {"a": {}}),
         (MODELS, "models", {"a": {"metadata": {}, "spec": {"model": {"id": "m"}}}}),
+        (MODELS, "models", {"a": {"accelerator": {"gpu": "L4"}}}),
+        (MODELS, "models", {"a": {"model": {"id": "m"}, "models": [{"id": "m"}]}}),
+        (MODELS, "models", {"a": {"model": {"id": "m"}, "replica": {"max": 8}}}),
+        (MODELS, "models", {"a": {"model": {"id": "m"}, "replicas": {"max": "eight"}}}),
+        (MODELS, "models", {"a": "m"}),
+        (MODELS, "batchJobs", {"a": {"model": {"id": "m"}, "input": {"path": "s3://b/i"}}}),
+        (OPERATOR, "image.repository", "reg/x:1.0"),
+        (OPERATOR, "image.repository", "x:1.0"),
+        (OPERATOR, "image.repository", f"reg/x@sha256:{'0' * 64}"),
+        (OPERATOR, "image.tag", "reg/x:1.0"),
     ],
     ids=str,
 )
 def test_values_that_mean_nothing_are_rejected(chart: Path, path: str, value: Any) -> None:
     assert not is_valid(chart, changed(loaded(chart / "values.yaml"), path, value))
+
+
+@pytest.mark.parametrize(
+    ("chart", "path", "value"),
+    [
+        (MODELS, "models", {"a": None, "b": {"model": {"id": "m"}, "replicas": None}}),
+        (MODELS, "batchJobs", {"a": None}),
+        (OPERATOR, "image.repository", "registry.example:5000/team/x"),
+        (OPERATOR, "image.tag", "1.0"),
+        (OPERATOR, "image.tag", f"sha256:{'0' * 64}"),
+    ],
+    ids=str,
+)
+def test_values_that_change_something_are_valid(chart: Path, path: str, value: Any) -> None:
+    assert is_valid(chart, changed(loaded(chart / "values.yaml"), path, value))
+
+
+def test_the_schema_of_models_is_that_of_spec_files() -> None:
+    assert (MODELS / "values.schema.json").read_text(encoding="utf-8") == values_schema(), "run scripts/spec_schema.py"
 
 
 @of_each

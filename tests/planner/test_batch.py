@@ -51,6 +51,25 @@ def test_the_load_of_a_row_is_what_is_sampled() -> None:
     assert plan.plan.throughput.load.output_tokens == 77
 
 
+def test_a_limit_of_answers_above_the_context_is_named() -> None:
+    limit = "the context of 8,192 tokens ends answers before the limit of 8,193 (sampling.maxTokens)"
+    above, equal = (
+        planned(sampling=dataclasses.replace(JOB.sampling, max_tokens=number)).plan for number in (8193, 8192)
+    )
+    assert (above.verdict, limit in above.warnings) == ("fits", True)
+    assert limit[:30] not in "".join(equal.warnings)
+
+
+def test_what_resolves_a_limit_above_the_context_is_the_limit() -> None:
+    sampling = dataclasses.replace(JOB.sampling, max_tokens=999_999)
+    plan = planned(sampling=sampling, load=BatchLoad(), engine=Engine()).plan
+    assert [reason.code for reason in plan.reasons] == ["load-above-context"]
+    assert [one.flags for one in plan.suggestions] == ["--max-tokens 131071"]
+    assert plan.reasons[0].suggestion == "--max-tokens 131071"
+    given = planned(sampling=sampling, load=BatchLoad(output_tokens=999_999), engine=Engine()).plan
+    assert [one.flags for one in given.suggestions] == ["--output-tokens 131071"]
+
+
 def test_batches_fill_the_engine_and_few_rows_reach_every_replica() -> None:
     plan = planned()
     assert plan.plan.engine is not None

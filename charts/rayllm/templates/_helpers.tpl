@@ -1,6 +1,7 @@
 {{- /* The objects of a kind. root: the chart; kind; specs: by name. */}}
 {{- define "rayllm.objects" }}
 {{- range $name, $spec := .specs }}
+{{- if $spec }}
 ---
 apiVersion: rayllm.io/v1alpha1
 kind: {{ $.kind }}
@@ -15,5 +16,6 @@ metadata:
     {{- end }}
 spec:
   {{- toYaml $spec | nindent 2 }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from rayllm_ctl.cli.parsing.wording import in_our_words
-from rayllm_ctl.cli.service import replaced
-from rayllm_ctl.cli.settings.file import unknown_name
+from rayllm_ctl.cli.service import replaced, resolve_service
+from rayllm_ctl.cli.settings.file import config_path, read_config_file, unknown_name
 from rayllm_ctl.cli.settings.names import PATHS, setting_fields, setting_options
 from rayllm_ctl.cli.settings.sources import from_yaml
 from rayllm_ctl.cli.values import AUTO
@@ -38,6 +38,39 @@ def checked(name: str, values: Sequence[str]) -> Any:
         error.hints = error.hints or (values_hint(name),)
         raise
     return written
+
+
+def check_together(name: str, value: Any) -> None:
+    """Raise UsageError for a value with which the settings of the configuration file, valid until now, contradict each
+    other. The hints are the settings to remove."""
+    entries = dict(read_config_file())
+    entries.pop(name, None)
+    others = {key: entry.value for key, entry in entries.items()}
+    if _contradiction(others, {}):
+        return
+    called = {key: f"{config_path()}:{entry.line}: {key}" for key, entry in entries.items()}
+    found = _contradiction({**others, name: value}, called)
+    if found is None:
+        return
+    removable = [
+        key
+        for key in others
+        if not _contradiction({one: value for one, value in {**others, name: value}.items() if one != key}, {})
+    ]
+    raise UsageError(found.message, hint=[f"rayllm-ctl config unset {key}" for key in removable] or found.hints)
+
+
+def _contradiction(values: Mapping[str, Any], called: Mapping[str, str]) -> UsageError | None:
+    """What is wrong with a service of these settings alone. called: what messages call a setting, if not its name."""
+    fields, options, ctx = setting_fields(), setting_options(), click.get_current_context()
+    read = {name: from_yaml(name, value, options[name], ctx, "") for name, value in values.items() if fields[name]}
+    overrides = {fields[name]: value for name, value in read.items() if value is not AUTO}
+    flags = {fields[name]: called.get(name, name) for name in read}
+    try:
+        resolve_service(None, {"model.id": "any", **overrides}, None, flags)
+    except UsageError as error:
+        return error
+    return None
 
 
 def values_hint(name: str) -> str:

@@ -93,6 +93,12 @@ def check_flags(flags: Flags) -> None:
             raise UsageError(f"{name} must be greater than 0", hint=f"{name} 30s")
     if flags.concurrency and flags.rate:
         raise UsageError("--concurrency and --rate cannot be combined", hint="--rate 4    # requests that do not wait")
+    most = max(flags.concurrency or (0,))
+    if flags.requests is not None and flags.requests < most:
+        raise UsageError(
+            f"--requests {flags.requests}: there are never {most} requests in flight (--concurrency)",
+            hint=(f"--requests {10 * most}", f"--concurrency {flags.requests}"),
+        )
     if flags.find_max and not flags.slo:
         raise UsageError("--find-max requires --slo", hint="--slo ttft=500ms,tpot=50ms")
     if flags.find_max and (flags.concurrency or flags.requests or flags.ramp or (flags.rate and len(flags.rate) > 1)):
@@ -155,7 +161,8 @@ def loads(flags: Flags) -> tuple[Load, ...]:
         burst = flags.burst or 1
         rates = flags.rate or (1.0,)
         return tuple(Load(rate=rate, arrivals=flags.arrivals, burst=burst, **common) for rate in rates)
-    return tuple(Load(concurrency=number, **common) for number in flags.concurrency or (DEFAULT_CONCURRENCY,))
+    usual = min(DEFAULT_CONCURRENCY, flags.requests or DEFAULT_CONCURRENCY)
+    return tuple(Load(concurrency=number, **common) for number in flags.concurrency or (usual,))
 
 
 def tokenizer_of(name: str | None) -> Tokenizer | None:

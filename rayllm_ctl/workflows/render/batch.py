@@ -67,7 +67,33 @@ def make_batch_plan(
         service = on_python_path(service, CODE_PATH)
     plan = make_plan(service, facts, explain=explain, hand_sized=True, curve=curve)
     _check_adapters(batch, plan)
-    return batch_plan(batch, plan)
+    return batch_plan(batch, _with_answer_limit(batch, plan))
+
+
+def _with_answer_limit(batch: BatchJob, plan: Plan) -> Plan:
+    """`plan` with what sampling.maxTokens means for it.
+
+    It is the load, unless that is given, so it is what has to be changed. A limit above the context is never reached:
+    vLLM ends the answer at the context (v1/core/sched/utils.py, 0.32).
+    """
+    limit = batch.sampling.max_tokens
+    if limit is None:
+        return plan
+    if batch.load.output_tokens is None:
+        reasons = (replace(one, suggestion=_as_limit(one.suggestion)) for one in plan.reasons)
+        suggestions = (replace(one, flags=_as_limit(one.flags)) for one in plan.suggestions)
+        plan = replace(plan, reasons=tuple(reasons), suggestions=tuple(suggestions))
+    if plan.engine is not None and limit > plan.engine.max_model_len:
+        warning = (
+            f"the context of {plan.engine.max_model_len:,} tokens ends answers before the limit of {limit:,} "
+            "(sampling.maxTokens)"
+        )
+        plan = replace(plan, warnings=(*plan.warnings, warning))
+    return plan
+
+
+def _as_limit(flags: str) -> str:
+    return flags.replace("--output-tokens", "--max-tokens")
 
 
 def _section(problems: Iterable[Problem]) -> str:

@@ -296,6 +296,8 @@ URL = ("--url", "http://127.0.0.1:9/v1", "--model", "m")
         ((*URL, "--rate", "1", "--concurrency", "2"), "cannot be combined"),
         ((*URL, "--concurrency", "0"), "whole numbers greater than 0"),
         ((*URL, "--find-max"), "--find-max requires --slo"),
+        ((*URL, "--requests", "10", "--concurrency", "100"), "--requests 10: there are never 100 requests in flight"),
+        ((*URL, "--requests", "3", "--concurrency", "1,2,4"), "hint: --requests 40\n      --concurrency 3\n"),
         ((*URL, "--slo", "ttft"), "ttft"),
         ((*URL, "--slo", "ttft=1s,ttft=2s"), "ttft is given twice"),
         (("--url", "http://127.0.0.1:99999/v1"), "the port must be a number from 1 to 65535"),
@@ -349,6 +351,7 @@ def test_a_server_that_is_not_there(run: Run) -> None:
     result = run("bench", *URL, "--requests", "2")
     assert result.code == 1
     assert "2 × connect: Connection refused" in result.out
+    assert "load       2 in flight" in result.out
     unknown = run("bench", "--url", "http://127.0.0.1:9/v1")
     assert unknown.code == 1
     assert unknown.err.startswith(

@@ -142,6 +142,45 @@ def test_set_rejects_what_no_command_would_take(
     assert "hf_secret" not in err
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (("replicas", "3"), ("min-replicas", "2"), "{file}:1: replicas cannot be combined with min-replicas"),
+        (("max-replicas", "3"), ("replicas", "2"), "replicas cannot be combined with {file}:1: max-replicas"),
+        (("max-replicas", "2"), ("min-replicas", "3"), "min-replicas: 3 is greater than {file}:1: max-replicas (2)"),
+        (("accelerator", "cpu"), ("gpu", "L4"), "gpu: does not apply to CPU services"),
+        (("gpu", "L4"), ("accelerator", "cpu"), "{file}:1: gpu: does not apply to CPU services"),
+        (("vllm-version", "0.12"), ("engine", "transformers"), "{file}:1: vllm-version: does not apply to engine kind"),
+    ],
+)
+def test_set_rejects_what_contradicts_the_file(
+    first: tuple[str, ...], second: tuple[str, ...], message: str, config: Config, file: Path
+) -> None:
+    assert config("set", *first)[0] == 0
+    assert config("set", "namespace", "llm")[0] == 0
+    before = file.read_text()
+    code, _, err = config("set", *second)
+    assert (code, file.read_text()) == (2, before)
+    assert err.startswith(f"✗ {message.format(file=file)}")
+    assert err.endswith(f"\nhint: rayllm-ctl config unset {first[0]}\n")
+    assert config("unset", first[0])[0] == 0
+    assert config("set", *second)[0] == 0
+
+
+def test_a_file_that_contradicts_itself_can_be_changed(
+    config: Config, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text("replicas: 3\nmin-replicas: 2\n")
+    assert app.run(["plan", "Qwen/Qwen3-8B", "--gpu", "L4", "--offline"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"✗ {file}:1: replicas cannot be combined with {file}:2: min-replicas\n")
+    assert "hint: --replicas 3\n      --min-replicas 2 --max-replicas 3\n" in err
+    assert config("set", "gpu", "L4")[0] == 0
+    assert config("set", "replicas", "4")[0] == 0
+    assert config("unset", "min-replicas")[0] == 0
+
+
 def test_hints_about_values_name_fields_that_exist() -> None:
     commands = [values_hint(name) for name in setting_fields()]
     fields = [one.removeprefix("rayllm-ctl explain ") for one in commands if one != "rayllm-ctl config set --help"]
