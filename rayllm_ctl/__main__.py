@@ -20,6 +20,14 @@ imported, and finds nothing."""
 
 def main() -> None:
     """Run the command line and exit with the code of the table in rayllm_ctl.errors."""
+    try:
+        _main()
+    except KeyboardInterrupt:  # while modules are imported; `run` reports all others
+        os.write(2, "✗ interrupted\n".encode())
+        os._exit(130)
+
+
+def _main() -> None:
     gc.set_threshold(_COLLECT_AFTER)
     _open_closed_streams()
     if complete_for_shell():

@@ -221,6 +221,9 @@ def _run(arguments: Sequence[str], program: str, codes: dict[str, int]) -> int:
         if isinstance(error, OSError) and error.filename is not None:  # for example a path that is too long
             _print_error(flags, f"{error.filename}: {error.strerror}")
             return codes["failed"]
+        if isinstance(error, FileNotFoundError) and _has_no_directory():
+            _print_error(flags, "the current directory does not exist any more", ("cd DIRECTORY",))
+            return codes["failed"]
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
             _print_error(flags, f"the output cannot be written: {error.strerror}")
             return codes["failed"]
@@ -235,6 +238,15 @@ def _invoke(arguments: Sequence[str], program: str, codes: dict[str, int]) -> An
         return group.main(list(arguments), prog_name=program, standalone_mode=False, obj=codes)
     except _PipeError as error:
         raise error.original from None
+
+
+def _has_no_directory() -> bool:
+    """Whether the current directory has been deleted, from which relative paths are seen."""
+    try:
+        os.getcwd()  # noqa: PTH109  pathlib takes 4 ms, and --help does without
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _has_no_reader(stream: TextIO) -> bool:

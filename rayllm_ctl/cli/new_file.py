@@ -8,7 +8,7 @@ from shlex import quote
 import click
 
 from rayllm_ctl.cli.values import OutputPath
-from rayllm_ctl.errors import UsageError
+from rayllm_ctl.errors import UsageError, not_written
 
 
 def _file(_ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -44,7 +44,7 @@ def write_new(path: Path | None, text: str) -> None:
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", hint="-o with another file") from None
+        raise not_written(path, error) from None
     click.echo(f"{path} written", err=True)
 
 

@@ -183,15 +183,19 @@ def _require_kind(root: TreeNode, source: str, kinds: tuple[str, ...]) -> str:
             expected = " or ".join(wanted)
             raise UsageError(
                 f"{source}:{root.value.lines[key]}: {key}: {shown(node.value)} is not supported (expected {expected})",
-                hint=_instead(node.value, expected),
+                hint=_instead(key, node.value, wanted),
             )
     return str(root.value["kind"].value)
 
 
-def _instead(kind: object, expected: str) -> str:
-    if kind == _BATCH:
+def _instead(key: str, value: object, wanted: tuple[str, ...]) -> str:
+    if value == _BATCH:
         return "plan, render, batch init and batch submit take a BatchJob"
-    if _BATCH in expected:
+    meant = API_VERSION if str(value).startswith(f"{API_VERSION.partition('/')[0]}/") else None
+    meant = meant or next((one for one in wanted if one.lower() == str(value).lower()), None)
+    if meant is not None:
+        return f"{key}: {meant}"
+    if _BATCH in wanted:
         return "a spec file describes an LLMService or a BatchJob; apply rendered manifests with kubectl apply -f"
     return "a spec file describes an LLMService; apply rendered manifests with kubectl apply -f"
 

@@ -336,6 +336,32 @@ def test_a_closed_input_is_named(words: str, hint: str, tmp_path: Path) -> None:
     assert done.stderr.startswith(f"✗ standard input is closed\n\nhint: {hint}")
 
 
+@pytest.mark.parametrize(
+    "words", ["render Qwen/Qwen3-8B --gpu L4 --output-dir x --offline", "init Qwen/Qwen3-8B --gpu L4 -o x --offline"]
+)
+def test_a_directory_that_was_deleted_is_named(words: str, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    done = shell(f"cd gone && rmdir ../gone && $CTL {words}", tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "✗ the current directory does not exist any more\n\nhint: cd DIRECTORY\n"
+
+
+def test_an_interruption_while_modules_are_imported() -> None:
+    """Stands for Ctrl-C shortly after the start."""
+    code = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *rest):
+        if name == "rayllm_ctl.cli.app":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from rayllm_ctl.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "✗ interrupted\n")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
 def test_output_that_cannot_be_written() -> None:
     command = [sys.executable, "-m", "rayllm_ctl", "gpus", "L4"]

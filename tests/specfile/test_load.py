@@ -323,6 +323,20 @@ def test_a_placeholder_that_breaks_the_yaml_is_named(left: str) -> None:
     assert caught.value.message == f'q.yaml:3: the placeholder "{left}" was not replaced by a value'
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "hint"),
+    [
+        ("rayllm.io/v1", "LLMService", "apiVersion: rayllm.io/v1alpha1"),
+        ("rayllm.io/v1alpha1", "llmservice", "kind: LLMService"),
+        ("ray.io/v1", "RayService", "apply rendered manifests with kubectl apply -f"),
+    ],
+)
+def test_another_version_of_a_spec_is_no_rendered_manifest(version: str, kind: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: q}}\nspec: {{}}\n", source="q.yaml")
+    assert caught.value.hints[0].endswith(hint)
+
+
 def test_an_open_bracket_is_to_be_closed() -> None:
     with pytest.raises(UsageError, match="not valid YAML") as caught:
         load("a: {\n  b: c\n", source="q.yaml")

@@ -7,7 +7,8 @@ from typing import Any
 
 from rayllm_ctl.errors import UsageError
 
-_HINT = "Give the model's complete config.json with --model-config FILE."
+COMPLETE_CONFIG = "--model-config FILE    # the complete config.json of the model"
+"""The hint where a config.json lacks something."""
 _BIGGEST = 2**34
 """No size of a model comes near: larger numbers are rejected before arithmetic or loops meet them."""
 
@@ -61,12 +62,12 @@ class Fields:
 
     def missing(self, *names: str) -> UsageError:
         others = f" (nor {', '.join(names[1:])})" if len(names) > 1 else ""
-        return UsageError(f"config.json has no field {self.where}{names[0]}{others}", hint=_HINT)
+        return UsageError(f"config.json has no field {self.where}{names[0]}{others}", hint=COMPLETE_CONFIG)
 
     def wrong(self, name: str, value: object, wanted: str) -> UsageError:
         shown = repr(value) if not isinstance(value, (list, dict)) or len(value) < 8 else type(value).__name__
         shown = shown if len(shown) < 60 else shown[:57] + "..."
-        return UsageError(f"config.json: {self.where}{name} is {shown}, but must be {wanted}", hint=_HINT)
+        return UsageError(f"config.json: {self.where}{name} is {shown}, but must be {wanted}", hint=COMPLETE_CONFIG)
 
     def _named(self, names: tuple[str, ...]) -> str:
         return next((name for name in names if self._data.get(name) is not None), names[0])

@@ -90,6 +90,14 @@ def _rights(ctx: click.Context, typed: str) -> Sequence[str]:  # noqa: ARG001
     return (*ROLES, *COMMANDS)
 
 
+def _commands(ctx: click.Context, typed: str) -> Sequence[str]:  # noqa: ARG001
+    """The commands below those that were typed of `help`."""
+    shown: click.Command | None = ctx.find_root().command
+    for word in ctx.params.get("words") or ():
+        shown = shown.get_command(ctx, word) if isinstance(shown, click.Group) else None
+    return shown.list_commands(ctx) if isinstance(shown, click.Group) else ()
+
+
 def _settings(ctx: click.Context, typed: str) -> Iterable[str]:  # noqa: ARG001
     return setting_fields()
 
@@ -131,6 +139,7 @@ _ARGUMENTS: Mapping[str, ValueSource] = {
     "models name": _models,
     "gpus name": _gpus,
     "explain field": _fields,
+    "help words": _commands,
     "config set name": _settings,
     "config unset name": _settings,
     "config set values": _setting_values,

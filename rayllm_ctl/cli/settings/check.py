@@ -44,10 +44,10 @@ def check_together(name: str, value: Any) -> None:
     """Raise UsageError for a value with which the settings of the configuration file, valid until now, contradict each
     other. The hints are the settings to remove."""
     entries = dict(read_config_file())
+    if _contradiction({key: entry.value for key, entry in entries.items()}, {}):
+        return
     entries.pop(name, None)
     others = {key: entry.value for key, entry in entries.items()}
-    if _contradiction(others, {}):
-        return
     called = {key: f"{config_path()}:{entry.line}: {key}" for key, entry in entries.items()}
     found = _contradiction({**others, name: value}, called)
     if found is None:

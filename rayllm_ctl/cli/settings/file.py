@@ -115,13 +115,18 @@ def unknown_name(name: str, where: str = "") -> UsageError:
     )
 
 
+def file_to_change(path: Path) -> Path:
+    """`file_to_replace` of a configuration file. UsageError for what is not a file."""
+    return file_to_replace(path, f"export {CONFIG_VARIABLE}=PATH")
+
+
 def change_config(path: Path, name: str, value: Any) -> bool:
     """Set `name` in the file at `path`, or remove it if `value` is None. Return whether the file has changed.
 
     Comments and the order of the others stay as they are. The file is replaced as a whole. UsageError if the file is
     invalid, UserError if it cannot be written.
     """
-    target = file_to_replace(path, f"export {CONFIG_VARIABLE}=PATH")
+    target = file_to_change(path)
     old = _text(target) if target.exists() else ""
     entries = {key: entry.value for key, entry in parse_config(old, str(path)).items()}
     if entries.get(name) == value:

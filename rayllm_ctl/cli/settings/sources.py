@@ -63,6 +63,8 @@ def from_yaml(name: str, value: Any, option: click.Option, ctx: click.Context, p
         # 0.10 is the number 0.1 in YAML: what was meant is lost.
         quoted = setting_text(next(one for one in values if not isinstance(one, str)))
         raise UsageError(f"{where}: {quoted} is not text", hint="write it in quotes")
+    if any("\0" in one for one in values if isinstance(one, str)):
+        raise UsageError(f"{where}: no value contains a NUL character", hint=hint)
     if name in PATHS:
         folder = (config_path() or Path()).parent
         values = [str(folder / Path(setting_text(one)).expanduser()) for one in values]

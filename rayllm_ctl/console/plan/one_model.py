@@ -177,7 +177,7 @@ def _engine(plan: Plan) -> str:
     parts += [f"weights {engine.weights}"] if engine.weights else []
     parts += [engine.quantization] if engine.quantization else []
     parts += [f"KV {engine.kv_cache_dtype}"] if engine.kv_cache_dtype else []
-    parts += [f"{engine.max_num_seqs} sequences", f"{engine.max_num_batched_tokens:,} tokens a step"]
+    parts += [f"{engine.max_num_seqs:,} sequences", f"{engine.max_num_batched_tokens:,} tokens a step"]
     if engine.gpu_memory_utilization is not None:
         parts.append(f"utilization {engine.gpu_memory_utilization:g}")
     return " · ".join(parts)

@@ -195,7 +195,7 @@ BATCH_RULES: CelRules = {
             "is not a valid address, such as http://minio:9000 (without credentials)",
             ".endpoint",
         ),
-        given_name("credentialsSecret", "expected the name of a Secret, not a key"),
+        given_name("credentialsSecret", "expected the name of a Secret: lower-case letters, digits, '-' and '.'"),
         CelRule(
             unless(f"{value('anonymous', 'false')}", "credentialsSecret"),
             "cannot be combined with credentialsSecret",

@@ -82,7 +82,7 @@ SURROUNDINGS: CelRules = {
             "has no effect: it removes nothing and normalizes nothing",
         ),
     ),
-    gateway.Keys: (given_name("secret", "expected the name of a Secret, not a key"),),
+    gateway.Keys: (given_name("secret", "expected the name of a Secret: lower-case letters, digits, '-' and '.'"),),
     gateway.Redis: (
         CelRule(f"{value('managed', 'false')} != has(self.url)", "expected either url or managed: true"),
         CelRule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Generic, TypeVar
@@ -49,6 +50,24 @@ class _Figure(Generic[T]):
 
 def compare_results(first: Path, second: Path) -> tuple[Comparison, ...]:
     """The comparison of each load of two results. UsageError for files that are not results, or with other loads."""
+    with reading_results(first, second):
+        return _comparisons(first, second)
+
+
+@contextmanager
+def reading_results(*paths: Path) -> Iterator[None]:
+    """Report what is wrong in files whose form bench does not write: somebody has edited them."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        names = " or ".join(map(str, paths))
+        raise UsageError(
+            f"{names} is not a result of bench: {type(error).__name__}: {error}",
+            hint="rayllm-ctl bench NAME -o json > FILE",
+        ) from error
+
+
+def _comparisons(first: Path, second: Path) -> tuple[Comparison, ...]:
     (head, before), (other, after) = (read_result(path) for path in (first, second))
     if len(before) != len(after):
         raise UsageError(

@@ -14,7 +14,7 @@ from rayllm_ctl.console.drawing import Format
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.errors import UsageError, not_written
 from rayllm_ctl.model.bench.load import Results
-from rayllm_ctl.workflows.bench.compare import read_result
+from rayllm_ctl.workflows.bench.compare import read_result, reading_results
 from rayllm_ctl.workflows.bench.sweep.folder import read_folder
 
 
@@ -29,8 +29,10 @@ def write_report(result: Path, output: Path, images: Path | None) -> Iterator[Pa
             f"{output} cannot be written: there is no directory {output.parent}", hint=f"mkdir -p {output.parent}"
         )
     forms: tuple[Format, ...] = ("svg",) if images is None else ("svg", "png")
-    page = (_sweep if result.is_dir() else _load_test)(result, forms)
-    yield _written(output, html(page).encode())
+    with reading_results(result):
+        page = (_sweep if result.is_dir() else _load_test)(result, forms)
+        text = html(page)
+    yield _written(output, text.encode())
     if images is None:
         return
     try:

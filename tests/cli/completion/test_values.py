@@ -75,6 +75,10 @@ def cluster(server: FakeAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("config set offline t", ["true"]),
         ("config set pod-security b", ["baseline"]),
         ("scale --model x", []),
+        ("help rest", ["restart"]),
+        ("help batch ca", ["cancel"]),
+        ("help batch cancel x", []),
+        ("help nonsense x", []),
     ],
 )
 def test_values_of_flags_and_arguments(words: str, values: list[str], complete: Complete) -> None:

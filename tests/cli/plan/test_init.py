@@ -74,14 +74,14 @@ def test_a_format_is_not_a_path(
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [("mine.yaml", "exists and is not overwritten"), ("none/new.yaml", "cannot be written: No such file")],
+    ("name", "code", "message"),
+    [("mine.yaml", 2, "exists and is not overwritten"), ("none/new.yaml", 1, "cannot be written: no such file")],
 )
 def test_a_file_that_exists_is_kept(
-    name: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.yaml").write_text("mine", encoding="utf-8")
-    assert app.run([*SMALL, "-o", str(tmp_path / name)]) == 2
+    assert app.run([*SMALL, "-o", str(tmp_path / name)]) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert f"{tmp_path / name} {message}" in err

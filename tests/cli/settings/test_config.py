@@ -46,6 +46,8 @@ def test_the_path_follows_the_environment(
     assert config("path") == (0, f"{file}\n", "")
     monkeypatch.setenv("RAYLLM_CONFIG", str(tmp_path / "mine.yaml"))
     assert config("path")[1] == f"{tmp_path / 'mine.yaml'}\n"
+    assert config("set", "gpu", "L4")[0] == 0
+    assert (tmp_path / "mine.yaml").read_text() == "gpu: L4\n"
     monkeypatch.delenv("RAYLLM_CONFIG")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for base in ("", "relative"):

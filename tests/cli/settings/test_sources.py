@@ -141,6 +141,8 @@ def test_all_unknown_names_of_the_file_are_named_with_near_ones(
         ("gpu: {a: b}", "1: gpu: expected text, not a mapping"),
         ("toleration: [{key: a}]", "1: toleration: expected a list of"),
         ("gpu: 'L4\n", "2: not valid YAML"),
+        ('prices: "a\\0b"\n', "1: prices: no value contains a NUL character"),
+        ('gpu: "L4\\0"\n', "1: gpu: no value contains a NUL character"),
     ],
 )
 def test_what_the_file_cannot_say_is_reported_with_its_line(

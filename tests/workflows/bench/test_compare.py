@@ -18,6 +18,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.loadtest.samples import distribution
 from rayllm_ctl.workflows.bench import compare as benchcompare
 from rayllm_ctl.workflows.bench.compare import compare_results
+from rayllm_ctl.workflows.bench.report import write_report
 
 CONDITIONS: dict[str, Any] = {
     "startedAt": "2026-11-01T10:00:00+00:00",
@@ -185,6 +186,12 @@ def test_files_that_are_no_results(tmp_path: Path, text: str, says: str) -> None
     (tmp_path / "a").write_text(text)
     with pytest.raises(UsageError, match=says):
         compare_results(tmp_path / "a", tmp_path / "a")
+    for name, value in (("timeline", "x"), ("samples", []), ("durationSeconds", None), ("throughput", 3)):
+        damaged = written(tmp_path / "damaged", result(1) | {name: value})
+        with pytest.raises(UsageError, match=r"not a result of bench: \w+Error"):
+            compare_results(damaged, damaged)
+        with pytest.raises(UsageError, match=r"not a result of bench: \w+Error"):
+            list(write_report(damaged, tmp_path / "page.html", None))
     both = written(tmp_path / "both", result(1), result(2))
     with pytest.raises(UsageError, match=r"1 loads and .* has 2"):
         compare_results(written(tmp_path / "one", result(1)), both)

@@ -19,7 +19,7 @@ from rayllm_ctl.catalog.modelconfig.encoders.spec import (
     pair,
     patches_in,
 )
-from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.catalog.modelconfig.fields import COMPLETE_CONFIG, Fields
 from rayllm_ctl.errors import UserError
 
 _FULL = (7, 15, 23, 31)
@@ -95,6 +95,6 @@ def _vocabularies(sound: Fields, channels: int) -> tuple[int, ...]:
     if len(sizes) < channels:
         raise UserError(
             f"config.json: {sound.where}speech_vocab_size has {len(sizes)} numbers for {channels} audio_channels",
-            hint="Give the model's complete config.json with --model-config FILE.",
+            hint=COMPLETE_CONFIG,
         )
     return sizes[:channels]

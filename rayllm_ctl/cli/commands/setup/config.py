@@ -62,11 +62,12 @@ def set_value(name: str, values: tuple[str, ...]) -> None:
       rayllm-ctl config set node-selector team=search pool=a100
     """
     from rayllm_ctl.cli.settings.check import check_together, checked
-    from rayllm_ctl.cli.settings.file import change_config
+    from rayllm_ctl.cli.settings.file import change_config, file_to_change
 
     path = _path()
     value = checked(name, values)
-    check_together(name, value)
+    if file_to_change(path).exists():
+        check_together(name, value)
     _report(path, name, change_config(path, name, value))
 
 

@@ -156,7 +156,7 @@ def _storage(batch: BatchJob) -> Iterator[Problem]:
         # Not repeated: somebody may have written a key itself.
         yield Problem(
             (*at, "credentialsSecret"),
-            "expected the name of a Secret, not a key",
+            "expected the name of a Secret: lower-case letters, digits, '-' and '.'",
             "kubectl create secret generic s3 --from-env-file=FILE    # with AWS_ACCESS_KEY_ID=... in FILE",
         )
     if storage.anonymous and storage.credentials_secret is not None:

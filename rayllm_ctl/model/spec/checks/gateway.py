@@ -68,7 +68,11 @@ def gateway_problems(service: LLMService) -> Iterator[Problem]:
         )
     if gateway.keys is not None and gateway.keys.secret is not None and not is_object_name(gateway.keys.secret):
         # Not repeated: somebody may have written a key.
-        yield Problem((*_AT, "keys", "secret"), "expected the name of a Secret, not a key", "rayllm-ctl keys create")
+        yield Problem(
+            (*_AT, "keys", "secret"),
+            "expected the name of a Secret: lower-case letters, digits, '-' and '.'",
+            "rayllm-ctl keys create",
+        )
     if gateway.limits is not None:
         yield from _limits(gateway.limits, gateway)
     if gateway.queue is not None:

@@ -22,7 +22,7 @@ _KUBERAY_PATHS = ("/dev/shm", "/tmp/ray")  # noqa: S108  paths in a container
 RAY_OWN = ("CPU", "GPU", "TPU", "memory", "object_store_memory")
 RAY_PREFIXES = ("node:", "accelerator_type:", "bundle")
 _MOST_CPUS = 10_000
-_LEAST_MEMORY = 2**20
+_LEAST_MEMORY, _MOST_MEMORY = 2**20, 2**50
 
 _SMALLEST = 0.0001
 """Ray counts resources in units of this size (src/ray/common/constants.h, kResourceUnitScaling)."""
@@ -172,6 +172,8 @@ def memory(at: Path, text: str | None) -> Iterator[Problem]:
         yield Problem(
             at, message, f"did you mean {text.strip()}Gi?" if text.strip().isdecimal() else "for example 10Gi"
         )
+    elif text is not None and not found and parse_quantity(text) > _MOST_MEMORY:
+        yield Problem(at, f"{quoted(text)} is more than any machine has; must be at most 1Pi", "for example 10Gi")
 
 
 def quantity(at: Path, text: str | None) -> Iterator[Problem]:

@@ -90,6 +90,8 @@ def _model(service: LLMService) -> Iterator[Problem]:
     model = service.model
     if not MODEL_ID.fullmatch(model.id):
         hint = "set a directory in spec.model.path (--model-path); the id is then any name" if "/" in model.id else ""
+        stripped = model.id.strip()
+        hint = f"without the spaces around it: {stripped}" if MODEL_ID.fullmatch(stripped) else hint
         yield Problem(
             ("spec", "model", "id"),
             f"{quoted(model.id)} is not a valid model name, such as qwen3 or Qwen/Qwen3-32B",
@@ -279,6 +281,8 @@ def _load(load: Load, args: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _cached((*at, "cachedTokens"), load, args)
     if load.accepted_tokens is not None:
         yield from _accepted((*at, "acceptedTokens"), load.accepted_tokens, args)
+    if load.calibration is not None and "\0" in load.calibration:
+        yield Problem((*at, "calibration"), f"{quoted(load.calibration)} is not a path")
 
 
 def _cached(at: Path, load: Load, args: Mapping[str, Any]) -> Iterator[Problem]:

@@ -50,7 +50,7 @@ def limited(limits: Limits, keys: Keys | None = Keys()) -> Gateway:  # noqa: B00
         (checks(parameters=("seed", "seed")), 'validation.parameters[1]: "seed" is already listed'),
         (Gateway(cleaning=Cleaning(remove=())), "cleaning: has no effect"),
         (Gateway(cleaning=Cleaning(characters="\0")), "cleaning.characters: contains control characters"),
-        (Gateway(keys=Keys(f"sk-{HOLDS}/x")), "keys.secret: expected the name of a Secret, not a key"),
+        (Gateway(keys=Keys(f"sk-{HOLDS}/x")), "keys.secret: expected the name of a Secret: lower-case"),
         (limited(Limits(Rates("60 per minute"))), 'limits.perKey.requests: "60 per minute" is not a rate'),
         (limited(Limits(Rates("1/week"))), 'limits.perKey.requests: "1/week" is not a rate'),
         (limited(Limits(Rates("1/second")), None), "limits.perKey: requires spec.gateway.keys"),

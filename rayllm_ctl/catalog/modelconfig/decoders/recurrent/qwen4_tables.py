@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from rayllm_ctl.catalog.modelconfig.fields import COMPLETE_CONFIG
 from rayllm_ctl.errors import UserError
 
 _MOST = 2**12
@@ -19,7 +20,7 @@ def primes_from(least: int, count: int) -> tuple[int, ...]:
     if count > _MOST:
         raise UserError(
             f"config.json asks for {count} tables of runs of tokens: more than any model has",
-            hint="Give the model's complete config.json with --model-config FILE.",
+            hint=COMPLETE_CONFIG,
         )
     found: list[int] = []
     number = max(least, 2)
