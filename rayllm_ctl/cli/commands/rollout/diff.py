@@ -129,7 +129,7 @@ def command(
 
 
 def _local(old: Path, new: Path, options: RenderOptions) -> Diff:
-    from rayllm_ctl.specfile.load import STANDARD_INPUT
+    from rayllm_ctl.files import STANDARD_INPUT
     from rayllm_ctl.workflows.rollout.diff import diff_files
     from rayllm_ctl.workflows.rollout.manifest_files import read_manifest_files
 
