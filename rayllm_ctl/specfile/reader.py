@@ -117,6 +117,9 @@ class _Reader:
         types, expected = _SCALARS[kind]
         if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
             return self._unexpected(expected, node, path, repeat=kind is not str)
+        if kind is float and isinstance(value, int) and abs(value) >= 2**63:  # may be more than a float can be
+            self._problem(path, f"must be less than {2**63}")
+            return 0.0
         return value
 
     def _section(self, node: TreeNode, kind: type, path: Path) -> Any:

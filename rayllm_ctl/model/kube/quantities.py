@@ -12,18 +12,23 @@ _SUFFIX = {
     "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
 }  # fmt: skip
 _POWER = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)")
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_LARGEST = 2.0**63
+"""Of quantities, and of the nanoseconds of a duration: Kubernetes keeps both in 64 bits."""
 
 
 def parse_quantity(text: str) -> float:
-    """A Kubernetes quantity ("500m", "16Gi") as a number of cores or bytes. ValueError if it is not one."""
+    """A Kubernetes quantity ("500m", "16Gi") as a number of cores or bytes. ValueError if it is none."""
     match = _QUANTITY.fullmatch(text.strip())
     if not match:
-        raise ValueError(f'"{text}" is not a valid quantity, such as 500m, 4 or 16Gi')
+        raise ValueError(f"{quoted(text)} is not a valid quantity, such as 500m, 4 or 16Gi")
     number, exponent, suffix = match.groups()
-    return float(number + (exponent or "")) * _SUFFIX[suffix or ""]
+    found = float(number + (exponent or "")) * _SUFFIX[suffix or ""]
+    if abs(found) > _LARGEST:
+        raise ValueError(f"{quoted(text)} exceeds the largest quantity, 9223372036854775807")
+    return found
 
 
 def canonical_quantity(text: str) -> str:
@@ -36,6 +41,7 @@ def canonical_quantity(text: str) -> str:
     match = _QUANTITY.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{quoted(text)} is not a Kubernetes quantity such as 500m, 4 or 16Gi")
+    parse_quantity(text)  # the limits
     number, exponent, suffix = match.groups()
     whole, _, fraction = number.lstrip("+-").partition(".")
     power = int(exponent[1:]) if exponent else _POWER.get(suffix or "", 0)
@@ -70,7 +76,10 @@ def parse_duration(text: str) -> float:
         number = text.strip()
         example = f"{number}s, {number}m or {number}h" if number.isdecimal() else "90s, 5m or 1h30m"
         raise ValueError(f'"{text}" is not a valid duration, such as {example}')
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    found = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if found * 1e9 > _LARGEST:
+        raise ValueError(f"{quoted(text)} exceeds the longest duration, 2562047h")
+    return found
 
 
 def format_duration(seconds: float) -> str:

@@ -6,7 +6,6 @@ starts in a Ray cluster; of a running cluster it changes only the logging.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -138,5 +137,9 @@ def proxies_of(serve: Serve) -> ServeProxies:
 
 
 def _time(path: Path, seconds: float | None) -> Iterator[Problem]:
-    if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+    if seconds is None:
+        return
+    if seconds > 2**31 - 1:
+        yield Problem(path, f"must be at most {2**31 - 1} seconds, not {seconds:g}")
+    elif not seconds > 0:
         yield Problem(path, f"must be greater than 0, not {seconds:g}")

@@ -28,6 +28,7 @@ from rayllm_ctl.model.spec.checks.access import ROUTED_PATH
 from rayllm_ctl.model.spec.checks.engine_args import DTYPES, KV_CACHE_DTYPES
 from rayllm_ctl.model.spec.checks.gateway import ORIGIN, PARAMETERS, RATE
 from rayllm_ctl.model.spec.checks.pods import FIELD_PATH
+from rayllm_ctl.model.spec.checks.service import MOST_ACCEPTED, MOST_REQUESTS
 from rayllm_ctl.model.spec.form import SecretKey, Unit
 from rayllm_ctl.model.spec.serve_options import IMPORT_PATH
 from rayllm_ctl.model.spec.transformers import MOST_GPUS, TransformersOptions
@@ -43,8 +44,13 @@ TEXT: Constraints = {"maxLength": 1024}
 ITEMS, PROPERTIES = 64, 128
 """Of strings, lists and mappings without a limit of their own."""
 
+
+def between(least: float, most: float = LARGEST_INTEGER) -> Constraints:
+    return {"minimum": least, "maximum": most}
+
+
 UNITS: Mapping[Unit, Constraints] = {
-    Unit.SECONDS: {"maxLength": 32, "minimum": 0, "pattern": r"^(0|([0-9]+(\.[0-9]+)?(ms|h|m|s))+)$"},
+    Unit.SECONDS: {"maxLength": 32, **between(0), "pattern": r"^(0|([0-9]+(\.[0-9]+)?(ms|h|m|s))+)$"},
     Unit.QUANTITY: {
         "maxLength": 32,
         "minimum": 0,
@@ -67,10 +73,6 @@ LABEL_KEY = Pattern(rf"(?:{patterns.DNS_SUBDOMAIN.expression}/)?[A-Za-z0-9](?:[-
 """A name of at most 63 characters, with or without a DNS prefix."""
 
 
-def between(least: float, most: float = LARGEST_INTEGER) -> Constraints:
-    return {"minimum": least, "maximum": most}
-
-
 _LETTER, _OTHER = r"[^/\x00-\x1f\x7f-\x9f]", r"[^/.\x00-\x1f\x7f-\x9f]"
 _PART = rf"/(?:{_OTHER}{_LETTER}*|\.{_OTHER}{_LETTER}*|\.\.{_LETTER}+)"
 _DIRECTORY: Constraints = {"maxLength": 1024, "pattern": rf"^(?:(?:{_PART})+/*|/+)$"}
@@ -84,7 +86,7 @@ _CIDR: Constraints = {"maxLength": 64, "pattern": r"^[0-9a-fA-F:.]+/[0-9]{1,3}$"
 _IMAGE = shape(patterns.IMAGE, 1024)
 _VARIABLE = shape(patterns.ENV_NAME, 255)
 _COUNT = between(1)
-_POSITIVE: Constraints = {"minimum": 0, "exclusiveMinimum": True}
+_POSITIVE: Constraints = {**between(0), "exclusiveMinimum": True}
 _PERCENT = between(1, 100)
 _LABELS: Constraints = {"values": shape(patterns.LABEL_VALUE, 63), "maxProperties": 64}
 _LONG: Constraints = {"maxLength": 262_144}
@@ -157,8 +159,8 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (service.Load, "input_tokens"): _COUNT,
     (service.Load, "output_tokens"): _COUNT,
     (service.Load, "cached_tokens"): between(0),
-    (service.Load, "accepted_tokens"): {"minimum": 1},
-    (service.Load, "rate"): _POSITIVE,
+    (service.Load, "accepted_tokens"): {"minimum": 1, "maximum": MOST_ACCEPTED},
+    (service.Load, "rate"): {**_POSITIVE, "maximum": MOST_REQUESTS},
     (exposure.Exposure, "annotations"): _ANNOTATIONS,
     (exposure.Exposure, "source_ranges"): {"items": _CIDR, "maxItems": 256},
     (exposure.Ingress, "host"): _HOST,

@@ -328,7 +328,7 @@ NGRAM = '--engine-arg=speculative_config={"method": "ngram", "num_speculative_to
             "has no effect: enable_prefix_caching is false",
         ),
         (["--accepted-tokens", "2"], "has no effect without speculative_config"),
-        (["--accepted-tokens", "0.5", NGRAM], "must be at least 1, not 0.5"),
+        (["--accepted-tokens", "0.5", NGRAM], "must be from 1 to 1000, not 0.5"),
     ],
 )
 def test_a_load_that_has_no_effect_is_rejected(flags: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

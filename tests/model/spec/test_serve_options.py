@@ -20,7 +20,7 @@ SERVICER = "chat_pb2_grpc.add_ChatServicer_to_server"
     ("serve", "where", "words"),
     [
         (Serve(http=HTTPOptions(request_timeout=0)), "spec.serve.http.requestTimeout", "greater than 0"),
-        (Serve(http=HTTPOptions(request_timeout=float("inf"))), "spec.serve.http.requestTimeout", "greater than 0"),
+        (Serve(http=HTTPOptions(request_timeout=float("inf"))), "spec.serve.http.requestTimeout", "at most 2147483647"),
         (Serve(http=HTTPOptions(keep_alive_timeout=1.5)), "spec.serve.http.keepAliveTimeout", "whole number"),
         (Serve(grpc=GRPCOptions(port=9000)), "spec.serve.grpc", "no effect without servicerFunctions"),
         (Serve(grpc=GRPCOptions(9000, ("add",))), "spec.serve.grpc.servicerFunctions[0]", "not an import path"),

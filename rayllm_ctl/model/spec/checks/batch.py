@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -95,8 +94,9 @@ def _sampling(batch: BatchJob) -> Iterator[Problem]:
     yield from _between((*at, "temperature"), given.temperature, 0, 100)
     if given.top_p is not None and not 0 < given.top_p <= 1:
         yield Problem((*at, "topP"), f"must be greater than 0 and at most 1, not {given.top_p}")
-    if given.top_k is not None and given.top_k < -1:
-        yield Problem((*at, "topK"), f"must be at least 1, or 0 or -1 for no limit, not {given.top_k}")
+    if given.top_k is not None and not -1 <= given.top_k < 2**31:
+        yield Problem((*at, "topK"), f"must be from 1 to {2**31 - 1}, or 0 or -1 for no limit, not {given.top_k}")
+    yield from _between((*at, "seed"), given.seed, -(2**63), 2**63 - 1)
     for name, value in (("args", given.args), ("columns", given.columns)):
         for parameter in value:
             here = (*at, name, parameter)
@@ -231,5 +231,5 @@ def _at_least(path: Path, number: int | None, least: int) -> Iterator[Problem]:
 
 
 def _between(path: Path, number: Any, least: float, most: float) -> Iterator[Problem]:
-    if number is not None and not (math.isfinite(number) and least <= number <= most):
+    if number is not None and not least <= number <= most:
         yield Problem(path, f"must be between {least} and {most}, not {number}")

@@ -183,5 +183,5 @@ def quantity(at: Path, text: str | None) -> Iterator[Problem]:
     try:
         if parse_quantity(text) <= 0:
             yield Problem(at, f"must be greater than 0, not {text}")
-    except (ValueError, OverflowError):
-        yield Problem(at, f"{quoted(text)} is not a valid quantity, such as 500m, 4 or 16Gi")
+    except ValueError as error:
+        yield Problem(at, str(error))

@@ -63,8 +63,8 @@ def _ray(ray: RayOptions) -> Iterator[Problem]:
                 (*here, "passwordSecret"), "expected the name of a Secret and one of its keys, not the password itself"
             )
     yield from quantity((*at, "logging", "rotateBytes"), logging.rotate_bytes)
-    if logging.backup_count is not None and logging.backup_count < 1:
-        yield Problem((*at, "logging", "backupCount"), f"must be at least 1, not {logging.backup_count}")
+    if logging.backup_count is not None and not 1 <= logging.backup_count < 2**31:
+        yield Problem((*at, "logging", "backupCount"), f"must be between 1 and {2**31 - 1}, not {logging.backup_count}")
     yield from whole_seconds((*at, "idleTimeout"), ray.idle_timeout, least=1)
 
 
@@ -94,5 +94,5 @@ def _upgrade(upgrade: Upgrade) -> Iterator[Problem]:
 
 def whole_seconds(at: Path, value: float | None, *, least: int) -> Iterator[Problem]:
     """The problem of a duration that KubeRay counts these in whole seconds."""
-    if value is not None and (value < least or value != int(value) or value > 2**31 - 1):
+    if value is not None and not (least <= value <= 2**31 - 1 and value == int(value)):
         yield Problem(at, f"must be a whole number of seconds of at least {least}, not {value:g} s")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
@@ -33,6 +32,11 @@ from rayllm_ctl.model.spec.serve_options import serve_problems
 from rayllm_ctl.model.spec.service import NO_MODEL, Aggregation, LLMService, Load, Replicas
 from rayllm_ctl.model.text.patterns import ADAPTER_STORE, IMAGE, LABEL_VALUE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
+
+MOST_REQUESTS = 1_000_000
+MOST_ACCEPTED = 1000
+"""Tokens of a step: more than any method guesses ahead."""
+"""Per second: with more, the replicas would exceed what Kubernetes counts."""
 
 
 def validate(service: LLMService) -> list[Problem]:
@@ -276,7 +280,7 @@ def _load(load: Load, args: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _at_least((*at, "inputTokens"), load.input_tokens, 1)
     yield from _at_least((*at, "outputTokens"), load.output_tokens, 1)
     for name, amount in (("ttft", load.ttft), ("tpot", load.tpot), ("rate", load.rate)):
-        yield from _amount((*at, name), amount)
+        yield from _amount((*at, name), amount, most=MOST_REQUESTS if name == "rate" else 2**31 - 1)
     if load.cached_tokens is not None:
         yield from _cached((*at, "cachedTokens"), load, args)
     if load.accepted_tokens is not None:
@@ -298,8 +302,8 @@ def _cached(at: Path, load: Load, args: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _accepted(at: Path, tokens: float, args: Mapping[str, Any]) -> Iterator[Problem]:
-    if not (math.isfinite(tokens) and tokens >= 1):
-        yield Problem(at, f"must be at least 1, not {tokens}: every step adds a token")
+    if not 1 <= tokens <= MOST_ACCEPTED:
+        yield Problem(at, f"must be from 1 to {MOST_ACCEPTED}, not {tokens}: every step adds at least one token")
     if "speculative_config" not in args:
         yield Problem(at, "has no effect without speculative_config in spec.engine.args")
 
@@ -311,8 +315,12 @@ def _at_least(path: Path, number: int | None, least: int) -> Iterator[Problem]:
         yield Problem(path, f"must be less than 2147483648, not {number}")
 
 
-def _amount(path: Path, number: float | None, *, zero: bool = False) -> Iterator[Problem]:
-    if number is not None and not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
+def _amount(path: Path, number: float | None, *, zero: bool = False, most: float = 2**31 - 1) -> Iterator[Problem]:
+    if number is None:
+        return
+    if number > most:
+        yield Problem(path, f"must be at most {most}, not {number:g}")
+    elif not (number > 0 or (zero and number == 0)):
         yield Problem(path, f"must be {'at least' if zero else 'greater than'} 0, not {number}")
 
 

@@ -110,7 +110,7 @@ def test_good_services_have_no_problem(service: LLMService) -> None:
          "spec.scheduling.rayResources.accelerator_type:H100", "Ray's own"),
         ({"scheduling": Scheduling(ray_resources={"a": 1.5})}, "spec.scheduling.rayResources.a", "whole number"),
         ({"scheduling": Scheduling(ray_resources={"a": 0})}, "spec.scheduling.rayResources.a", "not 0"),
-        ({"load": Load(rate=float("inf"))}, "spec.load.rate", "greater than 0"),
+        ({"load": Load(rate=float("inf"))}, "spec.load.rate", "at most 1000000, not inf"),
         ({"load": Load(concurrency=0)}, "spec.load.concurrency", "at least 1"),
         ({"resources": Resources(worker=PodResources(memory="16 GB"))}, "spec.resources.worker.memory", "quantity"),
         ({"resources": Resources(worker=PodResources(memory="10"))}, "spec.resources.worker.memory", "10 bytes"),
@@ -303,7 +303,11 @@ def test_all_problems_are_found_at_once() -> None:
         (RayOptions(Authentication("none", "mine")), "authentication.secretName", "has no effect without"),
         (RayOptions(Authentication("token", "Mine")), "authentication.secretName", "is not a valid name"),
         (RayOptions(idle_timeout=0.5), "idleTimeout", "whole number of seconds of at least 1, not 0.5 s"),
-        (RayOptions(logging=RayLogging(backup_count=0)), "logging.backupCount", "must be at least 1, not 0"),
+        (
+            RayOptions(logging=RayLogging(backup_count=0)),
+            "logging.backupCount",
+            "between 1 and 2147483647, not 0",
+        ),
         (RayOptions(logging=RayLogging(rotate_bytes="much")), "logging.rotateBytes", "is not a valid quantity"),
         (RayOptions(fault_tolerance=FaultTolerance("redis")), "faultTolerance.redisAddress", "is not a valid address"),
         (
