@@ -227,3 +227,8 @@ SERVERS_DRAIN = VersionRule((0, 18, 0), "engine/arg_utils.py shutdown_timeout")
 
 BUILDS_LACK_VOLTA = VersionRule((0, 20, 0), "pytorch#172352, vllm#39878")
 """PyTorch 2.11 left compute capability 7.0 out of its CUDA 12.8 and 13 builds; 0.19.1 of vLLM already failed on it."""
+
+# Speed.
+
+ENGINE_V1 = VersionRule((0, 8, 0), "the default engine (release notes of 0.8.0; VLLM_USE_V1 in envs.py)")
+"""Its scheduler runs beside the model; that of V0 costs time in each step and for each request."""

@@ -11,6 +11,7 @@ import math
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.plan.calibration import Calibration
 from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory.drafts import speculation
 from rayllm_ctl.planner.memory.shards import DTYPE_BYTES, ShardSettings, head_tensors, layer_tensors
@@ -28,9 +29,6 @@ _STAGE_HOP = 1e-4
 _ACTIVATION_BYTES = 2
 _ALL_REDUCES = 2
 """Of a layer: after attention and after the MLP."""
-
-_NEW_ENGINE = (0, 8, 0)
-"""vLLM's V1 engine is the default since (its release notes)."""
 
 _BLACKWELL = (10, 0)
 """Compute capability."""
@@ -173,7 +171,7 @@ def replica_speed(
         tensor=shape.tensor,
         pipeline=shape.pipeline,
         chunk=settings.max_num_batched_tokens,
-        old_engine=request.engine.release < _NEW_ENGINE,
+        old_engine=not vllm_rules.ENGINE_V1.holds(request.engine.release),
         networked=shape.tensor > shape.gpu.max_per_node,
         guesses=_guesses(request, shape, settings),
         calibration=calibration,

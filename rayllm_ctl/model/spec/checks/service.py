@@ -34,9 +34,10 @@ from rayllm_ctl.model.text.patterns import ADAPTER_STORE, IMAGE, LABEL_VALUE, MO
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
 MOST_REQUESTS = 1_000_000
+"""Per second: with more, the replicas would exceed what Kubernetes counts."""
+
 MOST_ACCEPTED = 1000
 """Tokens of a step: more than any method guesses ahead."""
-"""Per second: with more, the replicas would exceed what Kubernetes counts."""
 
 
 def validate(service: LLMService) -> list[Problem]:
