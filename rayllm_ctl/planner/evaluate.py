@@ -89,7 +89,7 @@ def _starts(memory: MemoryEstimate, settings: ResolvedSettings) -> bool:
 def hopeless(request: Request, shape: Shape) -> Candidate | None:
     """A candidate whose weights alone are larger than its GPUs, told without laying out its memory; else None."""
     settings = resolve_settings(request, shape, 1)
-    held = request.work(settings).held_bytes + request.unexplained
+    held = request.work(settings).held_bytes + request.planned_by_files
     weights = held / shape.gpus - read_options(settings.args).offload
     requested = shape.gpu.memory_bytes * settings.gpu_memory_utilization
     if weights <= requested:

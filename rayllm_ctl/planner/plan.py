@@ -131,9 +131,11 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
 def _notes(request: Request, chosen: Candidate, settings: ResolvedSettings) -> Iterator[str]:
     """What was decided for the user and may surprise."""
     if request.unexplained and request.checkpoint_bytes:
+        side = "more" if request.unexplained > 0 else "less"
+        planned = "with the size of the files" if request.planned_by_files else "as its config describes it"
         yield (
-            f"the checkpoint's files hold {gib(request.checkpoint_bytes)} GiB, {gib(request.unexplained)} GiB more "
-            "than its config describes: planned with the size of the files"
+            f"the checkpoint's files hold {gib(request.checkpoint_bytes)} GiB, {gib(abs(request.unexplained))} GiB "
+            f"{side} than its config describes: planned {planned}, in a band that reaches to the other"
         )
     if "speculative_config" in request.service.engine.args and request.service.load.accepted_tokens is None:
         yield (

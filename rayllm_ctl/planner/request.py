@@ -52,8 +52,14 @@ class Request:
 
     @cached_property
     def unexplained(self) -> int:
-        """Bytes that the checkpoint holds beyond what its config describes."""
+        """Bytes that the checkpoint holds beyond what its config describes; below 0: that it lacks."""
         return unexplained_bytes(self.facts, self.checkpoint_bytes)
+
+    @property
+    def planned_by_files(self) -> int:
+        """Bytes by which the weights are planned otherwise than their config describes: those of quantized ones are as
+        large as their files, and a model in 16 bits is made as its config describes it, whatever its files hold."""
+        return self.unexplained if self.facts.quantization else 0
 
     @property
     def names_hardware(self) -> bool:

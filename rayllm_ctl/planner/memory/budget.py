@@ -31,7 +31,7 @@ EstimateCache = dict[Hashable, object]
 @dataclass(frozen=True)
 class EstimateContext:
     """One question: a model on a GPU under one version's rules. unexplained: bytes of one rank that the checkpoint
-    holds and its config does not explain."""
+    holds and its config does not explain (below 0: that it lacks)."""
 
     facts: ModelFacts
     gpu: GPU
@@ -44,6 +44,11 @@ class EstimateContext:
     cache: EstimateCache
     draft: Draft | None = None
     unexplained: int = 0
+
+    @property
+    def by_files(self) -> int:
+        """Bytes of one rank by which quantized weights are planned as their files have them."""
+        return self.unexplained if self.facts.quantization else 0
 
     @property
     def requested(self) -> int:
@@ -101,7 +106,7 @@ def stage_budget(context: EstimateContext, stage: Stage) -> Budget:
         )
     activation = _widened(context, peak)
     outside = non_torch(context.release, context.gpu, settings.tensor, settings.pipeline, eager=settings.eager)
-    unknown = tuple(spreads(_evidence_query(context, weights, peak)))
+    unknown = (*spreads(_evidence_query(context, weights, peak)), *_doubt(context))
     left = context.requested - weights - sum(adapters)
     return Budget(
         stage,
@@ -168,6 +173,14 @@ def _evidence_query(context: EstimateContext, weights: int, peak: Peak) -> Evide
     )
 
 
+def _doubt(context: EstimateContext) -> Iterator[Spread]:
+    """From what is planned of the weights to what the other source says: their files, or what the config describes."""
+    size = context.unexplained
+    if size:
+        more = max(0, size) if not context.by_files else max(0, -size)
+        yield Spread("weights whose files and config differ", more, abs(size) - more)
+
+
 def _weights(context: EstimateContext, stage: Stage, extras: tuple[int, ...]) -> tuple[int, int]:
     """(bytes of the parameters, bytes that the allocator counts for them and for `extras`)."""
     key = ("weights", context.shape, context.options.images, stage.key, extras, context.unexplained)
@@ -177,7 +190,7 @@ def _weights(context: EstimateContext, stage: Stage, extras: tuple[int, ...]) ->
     tensors = list(stage_tensors(context.facts, stage, context.shape, encoders=context.options.images))
     if context.draft is not None and stage.last:
         tensors += context.draft.tensors(context.shape)
-    rest = context.unexplained
+    rest = max(-sum(tensors), context.by_files)
     context.cache[key] = found = (sum(tensors) + rest, allocated([*tensors, *extras]) + rest)
     return found
 

@@ -2,23 +2,79 @@
 
 from __future__ import annotations
 
-from rayllm_ctl.model.plan.facts import ModelFacts
-from rayllm_ctl.planner.memory.shards import ShardSettings, layer_tensors, whole_weights
+from dataclasses import replace
 
-_SAME = 1.03
-"""Files may hold so much more than the config describes: tables that vLLM computes, and the padding of formats."""
+from rayllm_ctl.model.kube.quantities import gib
+from rayllm_ctl.model.plan.facts import Layer, Linear, ModelFacts, Part
+from rayllm_ctl.planner.memory.shards import DTYPE_BYTES, ShardSettings, layer_tensors, whole_weights
+
+_SAME = 0.02
+"""Of what is described: tables that vLLM computes, the padding of formats, and what is too small to matter."""
+
+_TYPES = ("bfloat16", "float32")
+"""By size. The files of plain weights may be in either: vLLM converts them while it reads them."""
+
+_WIDTHS = 64
+"""Widths of what is not known are multiples of it, so that TP divides them."""
 
 
 def unexplained_bytes(facts: ModelFacts, checkpoint_bytes: int | None) -> int:
-    """Bytes of a quantized checkpoint beyond what its config describes; 0 where both agree, or the size is not known.
+    """Bytes of a checkpoint beyond what its config describes (below 0: short of it); 0 where both agree to 2 %, or the
+    size is not known.
 
-    Some tools leave layers in 16 bits and state it nowhere in the config; vLLM learns of it from the files. Layers for
-    multi-token prediction, and an output head that repeats the embedding, are in the files and not loaded.
+    Some tools leave layers in 16 bits and state it nowhere in the config, others list modules that no reader knows;
+    vLLM learns of it from the files. Layers for multi-token prediction, and an output head that repeats the embedding,
+    may be in the files, and are not loaded.
     """
-    if checkpoint_bytes is None or facts.quantization is None or "unknown" in facts.traits:
+    if checkpoint_bytes is None:
         return 0
-    described = whole_weights(facts, facts.dtype)
-    described += sum(sum(layer_tensors(layer, ShardSettings())) for layer in facts.draft_layers)
+    if not facts.quantization and any(not _difference(facts, checkpoint_bytes, dtype) for dtype in _TYPES):
+        return 0
+    return _difference(facts, checkpoint_bytes, facts.dtype)
+
+
+def fitted(facts: ModelFacts, checkpoint_bytes: int | None) -> ModelFacts:
+    """`facts`, and if these are generic and the size of the checkpoint is known, with layers that fill it.
+
+    What is missing stands beside the layers that were read. Where they are larger than the checkpoint, equal layers of
+    its size take their place.
+    """
+    if "generic" not in facts.traits or not checkpoint_bytes:
+        return facts
+    rest = unexplained_bytes(facts, checkpoint_bytes)
+    if rest < 0 and not facts.tied_embeddings:
+        tied = replace(facts, tied_embeddings=True)
+        if not unexplained_bytes(tied, checkpoint_bytes):
+            facts, rest = tied, 0
+    weighed = f"its weights take the {gib(checkpoint_bytes)} GiB of its files"
+    facts = replace(facts, assumed=(*facts.assumed, weighed), traits=facts.traits | {"weighed"})
+    if not rest:
+        return facts
+    layers = tuple({id(layer): layer for layer in facts.layers}.values())
+    held = sum(sum(layer_tensors(layer, ShardSettings(1, _element(facts)))) for layer in facts.layers)
+    left = rest if rest > 0 else max(0, held + rest)
+    width = left // _element(facts) // facts.hidden_size // facts.layer_count // _WIDTHS * _WIDTHS
+    filling = Linear("layer", facts.hidden_size, (Part(max(width, _WIDTHS)),), quantizable=False)
+    made = {
+        id(layer): replace(layer, linears=(*layer.linears, filling))
+        if rest > 0
+        else Layer((filling,), caches=layer.caches, passes=layer.passes)
+        for layer in layers
+    }
+    return replace(facts, layers=tuple(made[id(layer)] for layer in facts.layers))
+
+
+def _difference(facts: ModelFacts, stored: int, dtype: str) -> int:
+    """Bytes of the files beyond all that may be in them, or short of all that must be."""
+    element = DTYPE_BYTES.get(dtype, 2)
+    least = most = whole_weights(facts, dtype)
+    most += sum(sum(layer_tensors(layer, ShardSettings(1, element))) for layer in facts.draft_layers)
     if facts.tied_embeddings:
-        described += facts.vocab_size * facts.hidden_size * 2
-    return checkpoint_bytes - described if checkpoint_bytes > _SAME * described else 0
+        most += facts.vocab_size * facts.hidden_size * element
+    if stored > most * (1 + _SAME):
+        return stored - most
+    return stored - least if stored < least * (1 - _SAME) else 0
+
+
+def _element(facts: ModelFacts) -> int:
+    return DTYPE_BYTES.get(facts.dtype, 2)

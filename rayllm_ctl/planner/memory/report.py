@@ -78,8 +78,8 @@ def _formulas(
     layers = f"{len(budget.stage.layers)} of {facts.layer_count} layers"
     drafted = " and of the draft model" if context.draft is not None and budget.stage.last else ""
     yield Formula("parameters", f"tensors of {layers}{drafted} on one of {settings.tensor} ranks", budget.parameters)
-    if context.unexplained:
-        yield Formula("checkpoint", "in its files, and not described by its config", context.unexplained)
+    if context.by_files:
+        yield Formula("checkpoint", "in its files beyond what its config describes", context.by_files)
     if budget.loading:
         yield Formula("loading", "the weights in 16 bits, before and while they are quantized", budget.loading)
     yield Formula("weights", "parameters, rope tables and load-time buffers in the allocator's blocks", budget.weights)
