@@ -142,24 +142,19 @@ def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: in
         ("minicpm-v-2.6", {"query_num": -64}, "query_num is -64"),
         ("minicpm-o-2.6", {"version": "4.0"}, "version is '4.0', but must be one of 2.6, 4.5"),
         ("minicpm-o-2.6", {"audio_pool_step": 0}, "audio_pool_step is 0"),
-        ("ultravox-v0.5", {"audio_config": None}, "no field audio_config"),
         ("ultravox-v0.5", {"stack_factor": 10**12}, "stack_factor"),
-        ("nemotron-nano-vl", {"sound_config": {"hidden_size": 1024}}, "no field sound_config.projection_hidden_size"),
         ("nemotron-nano-omni", {"sound_config": {"subsampling_factor": 1}}, "sound_config.subsampling_factor is 1"),
         ("mimo-v2.5-omni", {"audio_config": {"speech_vocab_size": "1025-x"}}, "speech_vocab_size is '1025-x'"),
         ("mimo-v2.5-omni", {"audio_config": {"speech_vocab_size": "65-9"}}, "2 numbers for 8 audio_channels"),
         ("muse-glimmer", {"vision_config": {"adapter_dim": 0}}, "vision_config.adapter_dim is 0"),
-        ("inkling", {"vision_config": {"decoder_dmodel": 64}}, "no field vision_config.patch_size"),
         (
             "nemotron-nano-vl",
             {"vision_config": {"args": {"model": "vit_giant"}}},
             "vision_config.args.model is 'vit_giant'",
         ),
         ("llama-nemotron-nano-vl", {"vision_config": {"adaptor_names": ["clip"]}}, "adaptor_names is ['clip']"),
-        ("llama-nemotron-nano-vl", {"vision_config": {"args": {}}}, "no field vision_config.args.cpe_max_size"),
         ("granite-4-vision", {"downsample_rate": "8/4"}, "downsample_rate is '8/4'"),
         ("granite-4-vision", {"deepstack_layer_map": 4}, "deepstack_layer_map is 4"),
-        ("gemma-4-unified", {"vision_config": None}, "no field vision_config"),
         ("eagle2.5-8b", {"select_layer": -28}, "select_layer is -28"),
         ("ovis2.5-9b", {"visual_vocab_size": 4}, "visual_vocab_size is 4"),
         (
@@ -169,13 +164,10 @@ def test_the_largest_item_that_vllm_profiles(name: str, tokens: int, patches: in
         ),
         ("phi-4-mm", {"img_processor": {"layer_idx": 27}}, "img_processor.layer_idx is 27"),
         ("granite-speech-3.3", {"window_size": 0}, "window_size is 0"),
-        ("glm-4v-9b", {"vision_config": {}}, "no field vision_config.hidden_size"),
         ("ernie-vl-odd", {"moe_num_experts": [8, 16]}, "moe_num_experts is [8, 16]"),
-        ("ernie-vl-odd", {"moe_layer_start_index": None}, "no field moe_layer_start_index"),
         ("molmo-7b-d", {"intermediate_size": 1}, "intermediate_size is 1"),
         ("molmo2-4b", {"adapter_config": {"vit_layers": [27]}}, "vit_layers: entry is 27"),
         ("aria", {"projector_patch_to_query_dict": {"1225": "many"}}, "projector_patch_to_query_dict.1225 is 'many'"),
-        ("phi-4-reasoning-vision", {"mm_hidden_size": None}, "no field mm_hidden_size"),
         ("openpangu-vl", {"vision_config": {"mm_unit_vision_select_layer": [3]}}, "entry is 3"),
         ("kanana-v", {"projector_config": {"depth": 10**6}}, "projector_config.depth is 1000000"),
         ("moondream3", {"model_type": "moondream1"}, "model_type is 'moondream1', but must be moondream3"),
@@ -187,6 +179,27 @@ def test_what_cannot_be_read_is_named(name: str, changes: dict[str, Any], messag
         facts_of(name, **changes)
     assert message in str(caught.value)
     assert caught.value.hints
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("ultravox-v0.5", {"audio_config": None}, "no field audio_config"),
+        ("nemotron-nano-vl", {"sound_config": {"hidden_size": 1024}}, "no field sound_config.projection_hidden_size"),
+        ("inkling", {"vision_config": {"decoder_dmodel": 64}}, "no field vision_config.patch_size"),
+        ("llama-nemotron-nano-vl", {"vision_config": {"args": {}}}, "no field vision_config.args.cpe_max_size"),
+        ("gemma-4-unified", {"vision_config": None}, "no field vision_config"),
+        ("glm-4v-9b", {"vision_config": {}}, "no field vision_config.hidden_size"),
+        ("ernie-vl-odd", {"moe_layer_start_index": None}, "no field moe_layer_start_index"),
+        ("phi-4-reasoning-vision", {"mm_hidden_size": None}, "no field mm_hidden_size"),
+    ],
+)
+def test_what_a_field_is_missing_for_is_taken_by_the_usual_ones_or_not_counted(
+    name: str, changes: dict[str, Any], message: str
+) -> None:
+    facts = facts_of(name, **changes)
+    assert "generic" in facts.traits
+    assert message in facts.assumed[0]
 
 
 @pytest.mark.parametrize(

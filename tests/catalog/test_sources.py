@@ -69,8 +69,8 @@ def cached(home: Path, model_id: str, **files: Any) -> Path:
     return write(root / "snapshots" / COMMIT, **files)
 
 
-def find(model: Model, *, revision: str | None = None, any_architecture: bool = False, **sources: Any) -> FoundModel:
-    return find_in(model, FactSources(**sources), revision=revision, any_architecture=any_architecture)
+def find(model: Model, *, revision: str | None = None, **sources: Any) -> FoundModel:
+    return find_in(model, FactSources(**sources), revision=revision)
 
 
 def refused(model_id: str, **options: Any) -> UserError:
@@ -502,26 +502,17 @@ def test_a_variable_with_which_the_package_cannot_be_imported_is_an_error(name: 
     assert "internal error" not in done.stderr
 
 
-def test_an_architecture_that_cannot_be_planned_is_named_with_its_source(server: Hub) -> None:
-    server.add("a/b", config={**CONFIG, "architectures": ["NoSuchForCausalLM"]})
+def test_a_config_that_cannot_be_planned_is_named_with_its_source(server: Hub) -> None:
+    server.add("a/b", config={**CONFIG, "architectures": ["NoSuchForCausalLM"], "hidden_size": "wide"})
     error = refused("a/b")
-    assert "NoSuchForCausalLM" in error.message
+    assert "hidden_size is 'wide'" in error.message
     assert "hub 127.0.0.1" in error.message
 
 
-def test_an_unknown_architecture_can_be_planned_by_the_size_of_its_tensors(tmp_path: Path) -> None:
-    config = {**CONFIG, "architectures": ["NoSuchForCausalLM"]}
-    folder = write(tmp_path / "m", config=config)
-    with pytest.raises(UserError, match="nor is the size of its weights"):
-        find(Model("m", path=str(folder)), any_architecture=True)
-    (folder / "model.safetensors").write_bytes(safetensors(20_000_000))
-    with pytest.raises(UserError, match="NoSuchForCausalLM"):
-        find(Model("m", path=str(folder)))
-    facts = find(Model("m", path=str(folder)), any_architecture=True).facts
-    assert (facts.architecture, facts.traits) == ("NoSuchForCausalLM", frozenset({"unknown"}))
-    element = 4 if facts.dtype == "float32" else 2
-    table = facts.vocab_size * facts.hidden_size * (1 if facts.tied_embeddings else 2)
-    assert facts.parameters == pytest.approx(max(20_000_000 / element, table), rel=0.05)
+def test_an_architecture_that_is_not_known_is_found_with_the_size_of_its_tensors(server: Hub) -> None:
+    server.add("a/b", config={**CONFIG, "architectures": ["NoSuchForCausalLM"]})
+    found = find(Model("a/b"), from_hub=True)
+    assert "generic" in found.facts.traits
 
 
 # Folders and files

@@ -512,9 +512,11 @@ def test_architectures_are_known_by_version() -> None:
     found = plan(gone, H100)
     assert (found.verdict, codes(found)) == ("invalid", ["architecture-removed"])
     assert found.reasons[0].suggestion.startswith("--vllm-version 0.")
-    unknown = plan(replace(dense(), architecture="NobodyForCausalLM"), H100)
+    nobody = replace(dense(), architecture="NobodyForCausalLM")
+    unknown = plan(nobody, H100, args={"model_impl": "vllm"})
     assert codes(unknown) == ["architecture-unknown"]
     assert unknown.reasons[0].suggestion == ""
+    assert codes(plan(nobody, H100, version="0.6.4")) == ["architecture-unknown"], "before the Transformers backend"
     later = Request(
         LLMService("test", Model("test/model")), replace(dense(), architecture="ApertusForCausalLM"), "test",
         engine("0.6.4"), (H100,), newest=engine(),

@@ -242,7 +242,8 @@ def test_more_gpus_than_a_node_has_are_rejected_and_a_quantized_checkpoint_is_ri
 
 
 def test_an_unknown_architecture_gets_more_room_and_says_so() -> None:
-    unknown = replace(QWEN_8B, architecture="NewForCausalLM", traits=frozenset({"unknown"}))
+    assumed = ("the architecture NewForCausalLM is not known here",)
+    unknown = replace(QWEN_8B, architecture="NewForCausalLM", traits=frozenset({"generic"}), assumed=assumed)
     (_, known), (found, settings) = plan(QWEN_8B, H100), plan(unknown, H100)
     assert settings.devices[0].margin_bytes == pytest.approx(2 * known.devices[0].margin_bytes, abs=2)
     assert settings.devices[0].activation_bytes > known.devices[0].activation_bytes

@@ -8,14 +8,20 @@ from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.model.plan.facts import Layer, RotaryCache
 
-HIDDEN = ("hidden_size", "d_model", "n_embd")
-LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-HEADS = ("num_attention_heads", "n_head", "n_heads")
+HIDDEN = ("hidden_size", "d_model", "n_embd", "dim", "model_dim")
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
+HEADS = ("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads")
 KV_HEADS = (
-    "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups", "kv_n_heads",
+    "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num", "num_attention_groups",
+    "kv_n_heads",
 )  # fmt: skip
-INTERMEDIATE = ("intermediate_size", "ff_intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "inner_dim")
-EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
+INTERMEDIATE = (
+    "intermediate_size", "ff_intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "inner_dim",
+    "decoder_ffn_dim", "mlp_dim", "ff_dim",
+)  # fmt: skip
+EXPERTS = (
+    "num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts", "num_routed_experts", "n_experts",
+)  # fmt: skip
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k", "top_k_experts")
 MOE_INTERMEDIATE = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size", "intermediate_size")
 

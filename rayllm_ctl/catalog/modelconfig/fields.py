@@ -13,6 +13,14 @@ _BIGGEST = 2**34
 """No size of a model comes near: larger numbers are rejected before arithmetic or loops meet them."""
 
 
+_NO_SIZES = ("_token_id", "_token_index", "pretraining_tp", "max_window_layers", "_theta", "decoder_layers")
+_SHOWN = 6
+
+
+class MissingField(UsageError):
+    """A field that a reader needs and a config does not have."""
+
+
 class Fields:
     """One JSON object of a config; names are tried in order, null counts as absent. `where`: its path for messages.
 
@@ -54,17 +62,31 @@ class Fields:
     def has(self, *names: str) -> bool:
         return self.raw(*names) is not None
 
+    def holds(self, name: str) -> bool:
+        """Whether there is an object of this name."""
+        return isinstance(self._data.get(name), Mapping)
+
     def entries(self) -> Mapping[str, Any]:
         """The object itself, all of it."""
         for name, value in self._data.items():
             self.used.setdefault(name, value)
         return self._data
 
-    def missing(self, *names: str) -> UsageError:
+    def unread_sizes(self) -> list[str]:
+        """Numbers that may be sizes and were not read, a few of them. (The compact form says the same.)"""
+        numbers = (name for name, value in self._data.items() if type(value) is int and value > 1)
+        unread = [name for name in numbers if name not in self.used and not name.endswith(_NO_SIZES)][:_SHOWN]
+        self.used.update((name, self._data[name]) for name in unread)
+        return unread
+
+    def missing(self, *names: str) -> MissingField:
         others = f" (nor {', '.join(names[1:])})" if len(names) > 1 else ""
-        return UsageError(f"config.json has no field {self.where}{names[0]}{others}", hint=COMPLETE_CONFIG)
+        return MissingField(f"config.json has no field {self.where}{names[0]}{others}", hint=COMPLETE_CONFIG)
 
     def wrong(self, name: str, value: object, wanted: str) -> UsageError:
+        """A value that cannot be; a field that is not there is a missing one."""
+        if self._data.get(name) is None and self._defaults.get(name) is None and not value:
+            return self.missing(name)
         shown = repr(value) if not isinstance(value, (list, dict)) or len(value) < 8 else type(value).__name__
         shown = shown if len(shown) < 60 else shown[:57] + "..."
         return UsageError(f"config.json: {self.where}{name} is {shown}, but must be {wanted}", hint=COMPLETE_CONFIG)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from rayllm_ctl.catalog.modelconfig.builder import Builder
-from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS, TEXT_PARTS, read_named, text_architecture
+from rayllm_ctl.catalog.modelconfig.encoders.registry import (
+    ENCODER_PARTS,
+    ENCODERS,
+    TEXT_PARTS,
+    read_named,
+    text_architecture,
+)
 from rayllm_ctl.catalog.modelconfig.encoders.source import EncoderSource
 from rayllm_ctl.catalog.modelconfig.fields import Fields
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.facts import MultiModalEncoder
 
 TEXT_BY_TYPE = {
@@ -52,6 +59,44 @@ def text_part(name: str, config: Fields) -> tuple[str, Fields]:
     if named and named[0] in TEXT_BY_TYPE.values():
         return named[0], text
     return TEXT_BY_TYPE.get(text.text("model_type"), usual), text
+
+
+def unlisted_text(name: str, config: Fields) -> tuple[str, Fields]:
+    """As text_part(), for an architecture that is not known: its text model by what the config says of it, or ""."""
+    served = _served(config)
+    text = served.child(*TEXT_PARTS, "decoder_config", "lm_config")
+    named = text.texts("architectures", longest=16)
+    if named:
+        return named[0], text
+    text = text or served
+    by_name = name.removesuffix("ForConditionalGeneration") + "ForCausalLM"
+    return TEXT_BY_TYPE.get(text.text("model_type"), by_name), text
+
+
+def unlisted_encoders(
+    config: Fields, hidden: int, builder: Builder
+) -> tuple[tuple[MultiModalEncoder, ...], tuple[str, ...]]:
+    """The encoders of an architecture that is not known, by their usual fields, and the parts that lack these."""
+    served, found, lacking = _served(config), [], []
+    parts: dict[str, tuple[Fields, str]] = {}
+    for name in ENCODER_PARTS:
+        if not served.holds(name):
+            continue
+        part = served.child(name)
+        hears = any(word in name for word in ("audio", "sound", "speech")) or part.has("num_mel_bins")
+        parts[name] = part, "generic:USUAL_SOUND" if hears else "generic:USUAL_IMAGE"
+    if served.has("encoder_layers"):
+        parts["encoder_layers"] = served, "generic:USUAL_SOUND"
+    for name, (part, row) in parts.items():
+        try:
+            encoder = read_named(row, EncoderSource(served, part, hidden, builder))
+        except UsageError:  # sizes of another kind: stages, or a grid of its own
+            encoder = None
+        if encoder is None:
+            lacking.append(name)
+        else:
+            found.append(encoder)
+    return tuple(found), tuple(lacking)
 
 
 def encoders(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[MultiModalEncoder, ...]:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from rayllm_ctl.catalog.modelconfig.body import Body
 from rayllm_ctl.catalog.modelconfig.builder import MOST_LAYERS, Builder
 from rayllm_ctl.catalog.modelconfig.decoders.decoder import read_decoder
-from rayllm_ctl.catalog.modelconfig.decoders.registry import DecoderRow, known_architectures, row_of
+from rayllm_ctl.catalog.modelconfig.decoders.registry import DecoderRow, known_architectures, row_by_fields, row_of
 from rayllm_ctl.catalog.modelconfig.decoders.spec import DecoderSpec
 from rayllm_ctl.catalog.modelconfig.defaults import TEXT_DEFAULTS
-from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.multimodal import encoders, known_multimodal, text_part
+from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS
+from rayllm_ctl.catalog.modelconfig.fields import Fields, MissingField
+from rayllm_ctl.catalog.modelconfig.multimodal import (
+    encoders,
+    known_multimodal,
+    text_part,
+    unlisted_encoders,
+    unlisted_text,
+)
 from rayllm_ctl.catalog.modelconfig.quantization import read_quantization
 from rayllm_ctl.catalog.modelconfig.rope import max_model_len
-from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.kube.names import nearest
-from rayllm_ctl.model.plan.facts import AttentionCache, LatentCache, Layer, ModelFacts, StateCache
+from rayllm_ctl.model.kube.names import similar
+from rayllm_ctl.model.plan.facts import (
+    AttentionCache,
+    LatentCache,
+    Layer,
+    ModelFacts,
+    MultiModalEncoder,
+    StateCache,
+)
 from rayllm_ctl.model.text.problems import quoted
 
 _SIDE = "hf_quant_config"
@@ -26,6 +39,12 @@ _SIDE = "hf_quant_config"
 _NESTED = {"DbrxForCausalLM": ("attn_config", "ffn_config"), "MPTForCausalLM": ("attn_config",)}
 """Architectures that nest what the others keep at the top."""
 
+_USUAL_PARTS = ("attn_config", "ffn_config", "moe_config", "moe", "attention_config")
+"""Objects in which configs of other architectures may do so."""
+
+_SIMILAR = 0.9
+"""How similar a name must be to a known one to be named beside it."""
+
 _DTYPES = ("bfloat16", "float16", "float32")
 
 
@@ -33,7 +52,8 @@ def read_config(config: Mapping[str, Any], *, hf_quant_config: Mapping[str, Any]
     """The facts of a config.json.
 
     `hf_quant_config`: the file of that name beside it, where there is one. UsageError names a field that is missing or
-    wrong; UserError an architecture or quantization method that vLLM does not have or that cannot be planned.
+    wrong; UserError a quantization method that vLLM does not have or that cannot be planned. An architecture that is
+    not known here is read by the fields that most configs share (trait "generic").
     """
     return _read(Fields(config), hf_quant_config)
 
@@ -48,21 +68,28 @@ def compact(config: Mapping[str, Any], *, hf_quant_config: Mapping[str, Any] | N
     return used
 
 
+class _Decoder(NamedTuple):
+    """A decoder, its part of the config, what was taken for granted of it, and whether it has no row."""
+
+    body: Body
+    text: Fields
+    assumed: tuple[str, ...] = ()
+    by_fields: bool = False
+
+
 def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
     if side is None and config.has(_SIDE):
         side = config.child(_SIDE).entries()
     name = _architecture(config)
-    text_name, text = text_part(name, config)
-    row = _row(text_name, name)
-    text = text.merged(*_NESTED.get(text_name, ()))
-    text_type = text.text("model_type", default=config.text("model_type"))
-    text = text.with_defaults({**TEXT_DEFAULTS.get(text_type, {}), **_inherited(config)})
     quantizer = read_quantization(config, side)
     builder = Builder(quantizer)
-    body = read_decoder(row if isinstance(row, DecoderSpec) else row(text), text, builder)
+    body, text, assumed, by_fields = _decoder(name, config, builder)
     sizes = body.sizes
-    found = encoders(name, config, sizes.hidden, builder)
-    model_type = config.text("model_type", default=text_type)
+    found, doubts = _encoders(name, config, sizes.hidden, builder)
+    model_type = config.text("model_type", default=text.text("model_type"))
+    longest = max_model_len(text, model_type)
+    unread = text.unread_sizes() if by_fields else []
+    assumed += (*doubts, *((f"not read: {', '.join(unread)}",) if unread else ()))
     head = builder.single().scheme(("lm_head",)) if quantizer and quantizer.head else None
     return ModelFacts(
         architecture=name,
@@ -74,7 +101,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         heads=sizes.heads,
         kv_heads=sizes.kv_heads,
         head_dim=sizes.head_dim,
-        max_model_len=max_model_len(text, model_type),
+        max_model_len=longest,
         layers=body.layers,
         tied_embeddings=body.tied,
         whole_embedding=body.whole_embedding,
@@ -90,8 +117,74 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         streams=body.streams,
         single_stage=body.single_stage,
         quantization=quantizer.facts() if quantizer else None,
-        traits=_traits(body, multimodal=bool(found)),
+        traits=_traits(body, multimodal=bool(found)) | ({"generic"} if assumed else frozenset()),
+        assumed=assumed,
     )
+
+
+def _decoder(name: str, config: Fields, builder: Builder) -> _Decoder:
+    """By the row of the architecture; without one, or without a field that it needs, by the fields that most have."""
+    try:
+        known = _by_row(name, config, builder)
+    except MissingField as lacking:
+        why = f"{lacking.message}, by which the layers of {name} are known"
+        try:
+            return _by_fields(name, config, builder, why)
+        except MissingField:
+            raise lacking from None
+    if known is not None:
+        return known
+    close = similar(name, known_architectures() + known_multimodal(), 1, _SIMILAR)
+    return _by_fields(name, config, builder, _unknown(name) + (f" (the nearest known is {close[0]})" if close else ""))
+
+
+def _by_row(name: str, config: Fields, builder: Builder) -> _Decoder | None:
+    text_name, text = text_part(name, config)
+    row = row_of(text_name)
+    doubts: tuple[str, ...] = ()
+    if row is None:
+        text_name, text = unlisted_text(name, config)
+        row, doubts = row_of(text_name), (f"{_unknown(name)} and are taken as those of {text_name}",)
+    return None if row is None else _built(row, _NESTED.get(text_name, ()), text, config, builder, doubts)
+
+
+def _by_fields(name: str, config: Fields, builder: Builder, why: str) -> _Decoder:
+    _, text = unlisted_text(name, config)
+    nested = tuple(part for part in _USUAL_PARTS if text.holds(part))
+    found = _built(row_by_fields, nested, text, config, builder, (f"{why}: they are taken by the usual fields",))
+    return found._replace(by_fields=True)
+
+
+def _unknown(name: str) -> str:
+    return f"the layers of {quoted(name[:80])} are not known here"
+
+
+def _built(
+    row: DecoderRow, nested: tuple[str, ...], text: Fields, config: Fields, builder: Builder, doubts: tuple[str, ...]
+) -> _Decoder:
+    text = text.merged(*nested)
+    text_type = text.text("model_type", default=config.text("model_type"))
+    text = text.with_defaults({**TEXT_DEFAULTS.get(text_type, {}), **_inherited(config)})
+    return _Decoder(read_decoder(row if isinstance(row, DecoderSpec) else row(text), text, builder), text, doubts)
+
+
+def _encoders(
+    name: str, config: Fields, hidden: int, builder: Builder
+) -> tuple[tuple[MultiModalEncoder, ...], tuple[str, ...]]:
+    """The encoders, and what was taken for granted of them."""
+    if name in ENCODERS or row_of(name) is not None:
+        try:
+            return encoders(name, config, hidden, builder), ()
+        except MissingField as error:
+            doubts = [f"{error.message}, by which an encoder of {name} is known"]
+    else:
+        doubts = []
+    found, lacking = unlisted_encoders(config, hidden, builder)
+    if found:
+        doubts.append(f"encoders ({', '.join(one.modality for one in found)}) are taken as plain transformers")
+    if lacking:
+        doubts.append(f"what {' and '.join(lacking)} describes is not counted")
+    return found, tuple(doubts)
 
 
 def _drafts(text: Fields, body: Body, builder: Builder) -> tuple[Layer, ...]:
@@ -142,20 +235,6 @@ def _architecture(config: Fields) -> str:
 
 _BY_TYPE = {"deepseek_vl_v2": "DeepseekVLV2ForCausalLM", "gpt_oss": "GptOssForCausalLM"}
 """For the few checkpoints whose config names a type but no architecture (vLLM has the same exceptions)."""
-
-
-def _row(text_name: str, name: str) -> DecoderRow:
-    row = row_of(text_name)
-    if row is None:
-        close = nearest(name, known_architectures() + known_multimodal())
-        raise UserError(
-            f"unknown architecture {quoted(name[:80])}: its tensors and caches are not known here"
-            + (f" (as text model {quoted(text_name[:80])})" if text_name != name else ""),
-            hint=(
-                f"The nearest known one is {close}." if close else "vLLM may run it through its Transformers backend."
-            ),
-        )
-    return row
 
 
 def checkpoint_dtype(config: Fields, text: Fields) -> str:

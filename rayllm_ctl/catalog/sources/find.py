@@ -11,14 +11,13 @@ Where facts must not depend on the machine (render), what the catalog lacks is l
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import models
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.catalog.sources import cache, folder, hfenv
-from rayllm_ctl.catalog.sources.found import Checkpoint, FoundModel
+from rayllm_ctl.catalog.sources.found import FoundModel
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.service import Model
@@ -31,30 +30,24 @@ _CONFIG_HINT = "--model-config PATH    # a config.json, or the directory that co
 _HUB_HINT = "--from-hub    # reads it from the Hugging Face cache or Hub"
 
 
-def find(
-    model: Model, sources: FactSources, *, revision: str | None = None, any_architecture: bool = False
-) -> FoundModel:
-    """The facts of `model`. `revision` overrides the model's own. any_architecture: from its size alone, where vLLM
-    does not have its architecture.
+def find(model: Model, sources: FactSources, *, revision: str | None = None) -> FoundModel:
+    """The facts of `model`. `revision` overrides the model's own.
 
     UsageError for a path that is wrong; UserError, naming what was tried, if no source has the model or what it has
     cannot be planned.
     """
-    read = Checkpoint.sized if any_architecture else Checkpoint.found
     if sources.model_config is not None:
-        return read(folder.read_model_folder(sources.model_config))
+        return folder.read_model_folder(sources.model_config).found()
     if model.path and Path(model.path).is_dir():
-        return read(folder.read_model_folder(Path(model.path)))
+        return folder.read_model_folder(Path(model.path)).found()
     unseen = f"{model.path} is not on this machine: planned with the config of {model.id}" if model.path else ""
-    found = _by_name(model.id, revision or model.revision, sources, read)
+    found = _by_name(model.id, revision or model.revision, sources)
     if not unseen:
         return found
     return FoundModel(found.facts, found.source, found.exact_bytes, found.chat_template, (*found.warnings, unseen))
 
 
-def _by_name(
-    model_id: str, revision: str | None, sources: FactSources, read: Callable[[Checkpoint], FoundModel]
-) -> FoundModel:
+def _by_name(model_id: str, revision: str | None, sources: FactSources) -> FoundModel:
     known = models.find_model(model_id)
     if known is not None and not sources.from_hub:
         return _from_catalog(known, revision)
@@ -66,7 +59,7 @@ def _by_name(
         )
     cached = cache.read_cache(model_id, revision)
     if cached is not None:
-        return read(cached)
+        return cached.found()
     if sources.offline or hfenv.offline():
         where = "the Hugging Face cache" if known else "the catalog"
         instead = "leave out --from-hub: the catalog has the model" if known else _nearest(model_id)
@@ -82,7 +75,7 @@ def _by_name(
         hint = "HF_HUB_DOWNLOAD_TIMEOUT and HF_HUB_ETAG_TIMEOUT are whole numbers of seconds, or not set"
         raise UsageError(f"huggingface-hub rejects a variable of the environment: {error}", hint=hint) from error
     try:
-        return read(hub.read(model_id, revision))
+        return hub.read(model_id, revision).found()
     except hub.HubError as error:
         raise _refused(error, model_id, known=known is not None) from error
 

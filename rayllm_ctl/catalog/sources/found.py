@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.catalog.modelconfig import read_config
-from rayllm_ctl.catalog.modelconfig.sized import read_sized
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.plan.facts import ModelFacts
@@ -51,19 +50,6 @@ class Checkpoint:
         except UserError as error:
             raise UserError(f"{error.message} ({self.source})", hint=error.hints, exit_code=error.exit_code) from error
         return FoundModel(facts, self.source, self.exact_bytes, self.chat_template, warnings)
-
-    def sized(self) -> FoundModel:
-        """As found(), and of a model that vLLM does not have from the bytes of its tensors, where these are known."""
-        try:
-            return self.found()
-        except UserError as error:
-            if self.exact_bytes is None:
-                message = f"{error.message}; nor is the size of its weights: no safetensors file or index was found"
-                hint = "--model-config DIRECTORY    # with config.json and model.safetensors.index.json, or the weights"
-                raise UserError(message, hint=hint, exit_code=error.exit_code) from error
-            return FoundModel(
-                read_sized(self.config, self.exact_bytes), self.source, self.exact_bytes, self.chat_template
-            )
 
 
 def parse_object(content: bytes, name: str) -> dict[str, Any]:

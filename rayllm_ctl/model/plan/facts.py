@@ -159,8 +159,10 @@ class ModelFacts:
     """vLLM does not split this model into pipeline stages, though it splits others of its architecture."""
     quantization: Quantization | None = None
     traits: frozenset[str] = field(default_factory=frozenset)
-    """moe, mla, dsa, hybrid, sliding, chunked, multimodal, attention-free: words for messages and rules; unknown: of an
-    architecture that is not known here, with equal layers as large as its checkpoint says."""
+    """moe, mla, dsa, hybrid, sliding, chunked, multimodal, attention-free: words for messages and rules; generic: of an
+    architecture that is not known here, read by the fields that most configs share."""
+    assumed: tuple[str, ...] = ()
+    """What was taken for granted while a generic model was read, and what is not known of it."""
 
     @cached_property
     def layer_count(self) -> int:

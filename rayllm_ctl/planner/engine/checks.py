@@ -17,6 +17,7 @@ from rayllm_ctl.model.plan.plan import Reason
 from rayllm_ctl.model.spec.checks.engine_args import FRONTEND_ARGUMENTS, type_problem
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner import vllm_rules
+from rayllm_ctl.planner.engine.architecture import architecture_problems, runs_on_backend
 from rayllm_ctl.planner.engine.context import context_problems, step_problems
 from rayllm_ctl.planner.engine.parallelism import sharding_problem
 from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine
@@ -36,7 +37,7 @@ def request_problems(request: Request) -> Iterator[Refusal]:
     wanted = request.service.engine
     yield from context_problems(request.service, request.facts.max_model_len)
     yield from step_problems(request.service, request.engine, request.facts.max_model_len)
-    yield from _architecture(request)
+    yield from architecture_problems(request)
     yield from _quantization(request)
     yield from _gptq(request)
     yield from argument_problems(request.service, request.engine)
@@ -65,7 +66,8 @@ def _accepting(tokens: int) -> Callable[[LLMService], LLMService]:
 def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
     """What this kind of GPU, or so many of it, cannot do: a dtype, a quantization, a KV cache, pipeline stages."""
     gpu, wanted, facts = shape.gpu, request.service.engine, request.facts
-    if shape.pipeline > 1 and (facts.single_stage or facts.architecture in request.engine.no_pipeline):
+    uncut = facts.architecture in request.engine.no_pipeline and not runs_on_backend(request)
+    if shape.pipeline > 1 and (facts.single_stage or uncut):
         message = f"vLLM {request.engine.version} does not support pipeline parallelism for {facts.architecture}"
         yield Refusal(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)
     if wanted.dtype == "bfloat16" and not has_bfloat16(gpu):
@@ -96,21 +98,6 @@ def build_caveats(request: Request, gpu: GPU) -> Iterator[Reason]:
         f"the released builds of vLLM {request.engine.version} do not support {gpu.name} ({_requires((7, 5), gpu)}); "
         "it needs a custom build",
     )
-
-
-def _architecture(request: Request) -> Iterator[Refusal]:
-    name, engine = request.facts.architecture, request.engine
-    if name in engine.architectures or not engine.architectures:
-        return
-    if name in engine.removed:
-        last = engine.removed[name]
-        message = f"vLLM {engine.version} does not support {name}, which was removed after {last}"
-        yield Refusal(Reason("architecture-removed", message, f"--vllm-version {last}"))
-    else:
-        newest = request.newest
-        later = f"--vllm-version {newest.version}" if newest and name in newest.architectures else ""
-        message = f"vLLM {engine.version} does not support the architecture {name}"
-        yield Refusal(Reason("architecture-unknown", message, later))
 
 
 _GPTQ_BITS = (2, 3, 4, 8)

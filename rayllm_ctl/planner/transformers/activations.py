@@ -9,8 +9,8 @@ from __future__ import annotations
 from rayllm_ctl.model.plan.facts import Layer, ModelFacts
 from rayllm_ctl.planner.transformers.parts import Loading
 
-UNKNOWN = "unknown"
-"""The trait of an architecture whose layers are not known here."""
+UNKNOWN = "generic"
+"""The trait of an architecture that is not known here."""
 
 _STREAMS = 4
 """Copies of the hidden states beside the widest block: the residual stream, its norm, and a sum of both."""

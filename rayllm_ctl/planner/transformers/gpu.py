@@ -71,9 +71,8 @@ def gpu_notes(request: Request) -> Iterator[str]:
     facts, service = request.facts, request.service
     if UNKNOWN in facts.traits:
         yield (
-            f"the architecture {facts.architecture} is not known here: its weights are taken as equal layers, and "
-            "twice the usual activations and margin are kept free; whether Transformers has it, or needs "
-            "trustRemoteCode, is not checked"
+            f"{'; '.join(facts.assumed)}; twice the usual activations and margin are kept free; whether Transformers "
+            f"has {facts.architecture}, or needs trustRemoteCode, is not checked"
         )
     if options_of(service).trust_remote_code:
         yield "what the code of the model's repository keeps in memory beside weights and cache is not known"

@@ -27,6 +27,7 @@ from rayllm_ctl.planner.deployment.gateway import with_serving_code
 from rayllm_ctl.planner.engine.cpu import plan_cpu
 from rayllm_ctl.planner.joint import joint_plan
 from rayllm_ctl.planner.memory import Draft, speculation
+from rayllm_ctl.planner.memory.checkpoint import fitted
 from rayllm_ctl.planner.plan import decide
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.workflows.plan.warnings import UNSEEN, warned
@@ -201,8 +202,9 @@ def _plan_transformers(
 
 
 def _find(service: LLMService, facts: FactSources) -> FoundModel:
-    any_architecture = service.engine.kind == "transformers"
-    return find(service.model, facts, any_architecture=any_architecture)
+    """The model's facts; layers that were read generically fill the checkpoint where its size is known."""
+    found = find(service.model, facts)
+    return replace(found, facts=fitted(found.facts, found.exact_bytes))
 
 
 def _find_draft(service: LLMService, facts: FactSources) -> tuple[Draft | None, tuple[Reason, ...]]:
@@ -217,7 +219,9 @@ def _find_draft(service: LLMService, facts: FactSources) -> tuple[Draft | None, 
         draft = _find(replace(service, model=Model(named.model)), replace(facts, model_config=None))
     except UserError as error:
         return None, (Reason("draft-model-not-counted", f"{uncounted}: {error.message}"),)
-    return Draft(draft.facts, named.kind), ()
+    doubts = "; ".join(draft.facts.assumed)
+    caveats = (Reason("draft-read-generically", f"the draft model {named.model}: {doubts}"),) if doubts else ()
+    return Draft(draft.facts, named.kind), caveats
 
 
 def _find_for_cpu(service: LLMService, facts: FactSources) -> FoundModel | None:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
-from typing import Any
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
 
 from rayllm_ctl.model.plan.plan import Plan
-from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.fact_sources import OFFLINE, FactSources
 from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Parallelism
 from rayllm_ctl.workflows.plan.model import make_plan
 
@@ -37,3 +41,42 @@ def test_a_draft_model_that_nobody_knows_makes_the_plan_risky() -> None:
 def test_a_head_of_an_unknown_form_makes_the_plan_risky() -> None:
     plan = planned(method="medusa", model="nobody/knows-it")
     assert [reason.code for reason in plan.reasons] == ["draft-model-not-counted"]
+
+
+UNHEARD_OF = {
+    "architectures": ["UnheardOfForCausalLM"], "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
+    "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
+    "max_position_embeddings": 40960, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def test_a_draft_model_that_is_read_generically_makes_the_plan_risky(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    model = tmp_path / "models--own--draft"
+    for folder in ("refs", "snapshots/abc"):
+        (model / folder).mkdir(parents=True)
+    (model / "refs" / "main").write_text("abc")
+    (model / "snapshots" / "abc" / "config.json").write_text(json.dumps(UNHEARD_OF))
+    plan = planned(method="draft_model", model="own/draft", num_speculative_tokens=3)
+    assert (plan.verdict, [reason.code for reason in plan.reasons]) == ("risky", ["draft-read-generically"])
+    assert "the draft model own/draft: the layers of" in plan.reasons[0].message
+
+
+@pytest.mark.parametrize("kind", ["vllm", "transformers"])
+def test_a_model_that_is_read_generically_takes_the_size_of_its_files(
+    tmp_path: Path, kind: Literal["vllm", "transformers"]
+) -> None:
+    """Also on the Transformers engine, whose plan holds whole layers."""
+    (tmp_path / "config.json").write_text(json.dumps(UNHEARD_OF))
+    index = {"metadata": {"total_size": 5_000_000_000}, "weight_map": {"w": "model-00001-of-00002.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    service = LLMService(
+        "q", Model("own/model"), engine=Engine(kind=kind, max_model_len=8192), accelerator=Accelerator(gpu="L4")
+    )  # fmt: skip
+    plan = make_plan(service, FactSources(model_config=tmp_path))
+    part = plan.transformers if kind == "transformers" else plan.memory
+    assert part is not None
+    assert part.weights_bytes == pytest.approx(5_000_000_000, rel=0.02)
+    assert plan.verdict == ("fits" if kind == "transformers" else "risky")

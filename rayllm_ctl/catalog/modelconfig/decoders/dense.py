@@ -29,6 +29,10 @@ def _step1_sizes(fields: Fields) -> Sizes:
     return read_even_sizes(fields)._replace(kv_heads=groups)
 
 
+def _pangu_bias(fields: Fields) -> bool:
+    return fields.flag("attention_bias") or fields.flag("bias")
+
+
 def _crossing_layers(fields: Fields, sizes: Sizes) -> list[bool]:
     crossing = fields.integers("cross_attention_layers") or (3, 8, 13, 18, 23, 28, 33, 38)
     return [index in crossing for index in range(sizes.layers)]
@@ -114,6 +118,11 @@ ROWS: dict[str, DecoderSpec] = {
     "Plamo3ForCausalLM": DecoderSpec(
         qk_norm="head", norms=4, tied=True, window_names=("window_size", "sliding_window"), window_pattern=8,
         attention="mixer.",
+    ),
+    "PanguEmbeddedForCausalLM": DecoderSpec(
+        qkv_bias=lambda fields: fields.flag("qkv_bias", default=_pangu_bias(fields)), out_bias=_pangu_bias,
+        mlp_bias=("mlp_bias",), intermediate=("intermediate_size",),
+        norms=lambda fields: 4 if fields.flag("sandwich_norm") else 2,
     ),
     "PersimmonForCausalLM": _FUSED._replace(qk_norm="head-bias", qk_norm_if=("qk_layernorm",)),
     "MuseGlimmerForCausalLM": DecoderSpec(gate=("use_attn_output_gate",), norms=4, window_pattern=4),

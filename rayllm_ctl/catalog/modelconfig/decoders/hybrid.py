@@ -110,7 +110,7 @@ def _mamba(context: LayerContext) -> None:
     (_MAMBA2 if has_heads else _MAMBA1).add(context)
 
 
-def _short_convolution(context: LayerContext) -> None:
+def short_convolution(context: LayerContext) -> None:
     fields, layer = context.fields, context.layer
     taps = fields.integer("conv_L_cache", default=3, low=2, high=64)
     bias, dim = fields.flag("conv_bias"), fields.integer("conv_dim", default=context.sizes.hidden)
@@ -157,7 +157,7 @@ _MAMBA = DecoderSpec(
     tied=True, rotary=False,
 )  # fmt: skip
 _LFM2 = DecoderSpec(
-    projections=("qkv_proj", "out_proj"), qk_norm="head", mixers={True: attention, False: _short_convolution},
+    projections=("qkv_proj", "out_proj"), qk_norm="head", mixers={True: attention, False: short_convolution},
     kinds=_attends("full_attention", "full_attn_idxs"), windowed=False, mlp="feed_forward.", mlp_names=("w13", "w2"),
     mlp_shards=("w1", "w3"), intermediate=_lfm2_width, tied=True,
     moe=MoESpec(

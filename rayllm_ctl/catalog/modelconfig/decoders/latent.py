@@ -137,12 +137,12 @@ def _scoring_layers(fields: Fields, sizes: Sizes) -> list[bool]:
     return [every == 1 or max(i - offset + 1, 0) % every == 0 for i in range(count)]
 
 
-def _choices(body: Body, fields: Fields, _builder: Builder) -> Body:
+def shared_choices(body: Body, fields: Fields, _builder: Builder) -> Body:
     """The indices of the chosen tokens, which the layers share."""
     return body._replace(token_buffers=4 * fields.integer("index_topk") if fields.has("index_topk") else 0)
 
 
-def _corrected(fields: Fields) -> bool:
+def corrected(fields: Fields) -> bool:
     return fields.text("topk_method") == "noaux_tc" or fields.flag("moe_router_enable_expert_bias")
 
 
@@ -153,14 +153,14 @@ def _sarvam_dense(fields: Fields, index: int) -> bool:
 
 DEEPSEEK_MOE = MoESpec(
     intermediate=("moe_intermediate_size", "expert_ffn_hidden_size"),
-    shared_count=("n_shared_experts", "num_shared_experts"), optional=True, dense=first_dense, correction=_corrected,
+    shared_count=("n_shared_experts", "num_shared_experts"), optional=True, dense=first_dense, correction=corrected,
 )  # fmt: skip
 LATENT = DecoderSpec(
     mixer=latent_attention, windowed=False, sizes=body_sizes, tables=latent_rotary, intermediate=("intermediate_size",)
 )
 _DEEPSEEK = LATENT._replace(
     mixers={False: latent_attention, True: sparse_latent_attention}, kinds=_scoring_layers,
-    intermediate=("intermediate_size", "ffn_hidden_size"), moe=DEEPSEEK_MOE, finish=_choices,
+    intermediate=("intermediate_size", "ffn_hidden_size"), moe=DEEPSEEK_MOE, finish=shared_choices,
 )  # fmt: skip
 
 

@@ -17,6 +17,12 @@ from rayllm_ctl.model.plan.facts import MultiModalEncoder
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
 """Where a config may keep its text model."""
 
+ENCODER_PARTS = (
+    "vision_config", "visual", "vision_tower_config", "vit_config", "vision_encoder", "audio_config", "sound_config",
+    "speech_config", "audio_encoder", "encoder_config", "audio_encoder_config",
+)  # fmt: skip
+"""Where a config may keep its encoders."""
+
 
 class MultiModalSpec(NamedTuple):
     """A row: the text architecture where the config does not state it, and the encoders of images and sound.
@@ -92,6 +98,9 @@ ENCODERS: dict[str, MultiModalSpec] = {
     "Exaone4_5_ForConditionalGeneration": MultiModalSpec("Exaone4ForCausalLM", "qwen_vl:qwen2_vl"),
     "HCXVisionV2ForCausalLM": MultiModalSpec("HyperCLOVAXForCausalLM", "qwen_vl:hyperclova"),
     "Qwen3VLForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "qwen_vl:QWEN3_VL"),
+    # classes derived from Qwen3-VL's; their checkpoints hold parts that vLLM drops
+    "Alpamayo2Super": MultiModalSpec("Qwen3ForCausalLM", "qwen_vl:QWEN3_VL"),
+    "Cosmos3ForConditionalGeneration": MultiModalSpec("Qwen3ForCausalLM", "qwen_vl:QWEN3_VL"),
     "Qwen3VLMoeForConditionalGeneration": MultiModalSpec("Qwen3MoeForCausalLM", "qwen_vl:QWEN3_VL"),
     "Qwen3_5ForConditionalGeneration": MultiModalSpec("Qwen3_5ForCausalLM", "qwen_vl:QWEN3_VL"),
     "Qwen3_5MoeForConditionalGeneration": MultiModalSpec("Qwen3_5MoeForCausalLM", "qwen_vl:QWEN3_VL"),
