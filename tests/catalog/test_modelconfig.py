@@ -441,6 +441,7 @@ def test_a_model_of_images_and_sound_has_two_encoders() -> None:
     }
     facts = read_config(config)
     assert facts.moe
+    assert "part" in facts.traits
     assert [encoder.modality for encoder in facts.encoders] == ["image", "audio"]
     assert facts.encoders[1].parameters == pytest.approx(0.65e9, rel=0.02)
     assert read_config(compact(config)) == facts

@@ -47,6 +47,9 @@ def test_what_files_may_hold_besides_is_no_difference() -> None:
     head = tied.vocab_size * tied.hidden_size * 2
     assert unexplained_bytes(tied, described(tied)) == 0
     assert unexplained_bytes(tied, described(tied) + head) == 0
+    silent = replace(dense(), traits=frozenset({"part"}))
+    assert unexplained_bytes(silent, int(1.5 * described(silent))) == 0
+    assert unexplained_bytes(silent, int(0.9 * described(silent))) < 0
     drafting = replace(dense(), draft_layers=dense().layers[:2])
     ahead = 2 * sum(layer_tensors(dense().layers[0], ShardSettings()))
     assert unexplained_bytes(drafting, described(drafting) + ahead) == 0

@@ -36,7 +36,7 @@ TEXT_BY_TYPE = {
 }  # fmt: skip
 """Text architecture of a nested text config, by its model_type."""
 
-_WITHIN = "thinker_config"
+WITHIN = "thinker_config"
 """Where models that also generate speech keep the part that vLLM serves."""
 
 
@@ -115,4 +115,4 @@ def encoders(name: str, config: Fields, hidden: int, builder: Builder) -> tuple[
 
 def _served(config: Fields) -> Fields:
     """The part of the config that vLLM serves."""
-    return config.child(_WITHIN) if config.has(_WITHIN) else config
+    return config.child(WITHIN) if config.has(WITHIN) else config

@@ -14,6 +14,7 @@ from rayllm_ctl.catalog.modelconfig.defaults import TEXT_DEFAULTS
 from rayllm_ctl.catalog.modelconfig.encoders.registry import ENCODERS
 from rayllm_ctl.catalog.modelconfig.fields import Fields, MissingField
 from rayllm_ctl.catalog.modelconfig.multimodal import (
+    WITHIN,
     encoders,
     known_multimodal,
     text_part,
@@ -117,7 +118,7 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         streams=body.streams,
         single_stage=body.single_stage,
         quantization=quantizer.facts() if quantizer else None,
-        traits=_traits(body, multimodal=bool(found)) | ({"generic"} if assumed else frozenset()),
+        traits=_traits(body, multimodal=bool(found), generic=bool(assumed), part=config.holds(WITHIN)),
         assumed=assumed,
     )
 
@@ -199,7 +200,7 @@ def _drafts(text: Fields, body: Body, builder: Builder) -> tuple[Layer, ...]:
     return (joint.layer(), attending[-1]) * min(count, MOST_LAYERS)
 
 
-def _traits(body: Body, *, multimodal: bool) -> frozenset[str]:
+def _traits(body: Body, **others: bool) -> frozenset[str]:
     """The words that ModelFacts.traits may hold, by what the layers hold."""
     layers = {id(layer): layer for layer in (*body.layers, *body.shared)}.values()
     caches = [cache for layer in layers for cache in layer.caches]
@@ -214,7 +215,7 @@ def _traits(body: Body, *, multimodal: bool) -> frozenset[str]:
         "sliding": any(cache.window for cache in attention),
         "chunked": any(cache.chunk for cache in attention),
         "attention-free": bool(states) and len(states) == len(caches),
-        "multimodal": multimodal,
+        **others,
     }
     return frozenset(word for word, holds in found.items() if holds)
 

@@ -160,7 +160,8 @@ class ModelFacts:
     quantization: Quantization | None = None
     traits: frozenset[str] = field(default_factory=frozenset)
     """moe, mla, dsa, hybrid, sliding, chunked, multimodal, attention-free: words for messages and rules; generic: of an
-    architecture that is not known here, read by the fields that most configs share."""
+    architecture that is not known here, read by the fields that most configs share; part: of a checkpoint that holds
+    more than vLLM serves, such as what speaks."""
     assumed: tuple[str, ...] = ()
     """What was taken for granted while a generic model was read, and what is not known of it."""
 

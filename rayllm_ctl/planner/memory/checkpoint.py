@@ -24,7 +24,7 @@ def unexplained_bytes(facts: ModelFacts, checkpoint_bytes: int | None) -> int:
 
     Some tools leave layers in 16 bits and state it nowhere in the config, others list modules that no reader knows;
     vLLM learns of it from the files. Layers for multi-token prediction, and an output head that repeats the embedding,
-    may be in the files, and are not loaded.
+    may be in the files, and are not loaded; nor is the part that speaks of a model of which vLLM serves the rest.
     """
     if checkpoint_bytes is None:
         return 0
@@ -72,7 +72,7 @@ def _difference(facts: ModelFacts, stored: int, dtype: str) -> int:
     if facts.tied_embeddings:
         most += facts.vocab_size * facts.hidden_size * element
     if stored > most * (1 + _SAME):
-        return stored - most
+        return 0 if "part" in facts.traits else stored - most
     return stored - least if stored < least * (1 - _SAME) else 0
 
 
