@@ -130,7 +130,7 @@ def described(facts: ModelFacts) -> int:
     return whole_weights(facts, facts.dtype)
 
 
-@pytest.mark.parametrize("share", [0.6, 1.4])
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.9, 1.4])
 def test_layers_that_were_read_generically_fill_their_checkpoint(share: float) -> None:
     facts = read_config({**MIXTURE, "architectures": ["FlintForCausalLM"]})
     stored = int(share * described(facts))
@@ -138,6 +138,7 @@ def test_layers_that_were_read_generically_fill_their_checkpoint(share: float) -
     assert described(found) == pytest.approx(stored, rel=0.02)
     assert [layer.caches for layer in found.layers] == [layer.caches for layer in facts.layers]
     assert unexplained_bytes(found, stored) == 0
+    assert bool(found.moe) is (share > 0.5), "experts shrink where that is enough"
     assert "weighed" in found.traits
     assert found.assumed[-1].endswith("GiB of its files")
     assert plan(found, tp=2, checkpoint=stored).verdict == "risky"

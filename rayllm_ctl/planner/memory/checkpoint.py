@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from rayllm_ctl.model.kube.quantities import gib
 from rayllm_ctl.model.plan.facts import Layer, Linear, ModelFacts, Part
-from rayllm_ctl.planner.memory.shards import DTYPE_BYTES, ShardSettings, layer_tensors, whole_weights
+from rayllm_ctl.planner.memory.shards import DTYPE_BYTES, ShardSettings, expert_tensors, layer_tensors, whole_weights
 
 _SAME = 0.02
 """Of what is described: tables that vLLM computes, the padding of formats, and what is too small to matter."""
@@ -36,8 +37,8 @@ def unexplained_bytes(facts: ModelFacts, checkpoint_bytes: int | None) -> int:
 def fitted(facts: ModelFacts, checkpoint_bytes: int | None) -> ModelFacts:
     """`facts`, and if these are generic and the size of the checkpoint is known, with layers that fill it.
 
-    What is missing stands beside the layers that were read. Where they are larger than the checkpoint, equal layers of
-    its size take their place.
+    What is missing stands beside the layers that were read. Where they are larger than the checkpoint, their experts
+    shrink, or equal layers of its size take their place.
     """
     if "generic" not in facts.traits or not checkpoint_bytes:
         return facts
@@ -48,20 +49,35 @@ def fitted(facts: ModelFacts, checkpoint_bytes: int | None) -> ModelFacts:
             facts, rest = tied, 0
     weighed = f"its weights take the {gib(checkpoint_bytes)} GiB of its files"
     facts = replace(facts, assumed=(*facts.assumed, weighed), traits=facts.traits | {"weighed"})
-    if not rest:
+    if rest < 0:
+        facts = _shrunk(facts, rest)
+        rest = checkpoint_bytes - whole_weights(facts, facts.dtype)
+    width = rest // _element(facts) // facts.hidden_size // facts.layer_count // _WIDTHS * _WIDTHS
+    if width <= 0:
         return facts
-    layers = tuple({id(layer): layer for layer in facts.layers}.values())
-    held = sum(sum(layer_tensors(layer, ShardSettings(1, _element(facts)))) for layer in facts.layers)
-    left = rest if rest > 0 else max(0, held + rest)
-    width = left // _element(facts) // facts.hidden_size // facts.layer_count // _WIDTHS * _WIDTHS
-    filling = Linear("layer", facts.hidden_size, (Part(max(width, _WIDTHS)),), quantizable=False)
-    made = {
-        id(layer): replace(layer, linears=(*layer.linears, filling))
-        if rest > 0
-        else Layer((filling,), caches=layer.caches, passes=layer.passes)
-        for layer in layers
-    }
-    return replace(facts, layers=tuple(made[id(layer)] for layer in facts.layers))
+    filling = Linear("layer", facts.hidden_size, (Part(width),), quantizable=False)
+    return _changed(facts, lambda layer: replace(layer, linears=(*layer.linears, filling)))
+
+
+def _shrunk(facts: ModelFacts, rest: int) -> ModelFacts:
+    """`facts` with experts that are smaller by at least as much, or with nothing in its layers but their caches."""
+    shape = ShardSettings(1, _element(facts))
+    routed = sum(sum(expert_tensors(one, shape)) for layer in facts.layers for one in layer.experts)
+    if routed + rest <= 0:
+        return _changed(facts, lambda layer: Layer(caches=layer.caches, passes=layer.passes))
+
+    def smaller(layer: Layer) -> Layer:
+        widths = (one.intermediate * (routed + rest) // routed // _WIDTHS * _WIDTHS for one in layer.experts)
+        experts = zip(layer.experts, widths, strict=True)
+        return replace(layer, experts=tuple(replace(one, intermediate=max(width, 1)) for one, width in experts))
+
+    return _changed(facts, smaller)
+
+
+def _changed(facts: ModelFacts, change: Callable[[Layer], Layer]) -> ModelFacts:
+    """`facts` with its layers changed; those that are one object stay one."""
+    changed = {id(layer): change(layer) for layer in {id(layer): layer for layer in facts.layers}.values()}
+    return replace(facts, layers=tuple(changed[id(layer)] for layer in facts.layers))
 
 
 def _difference(facts: ModelFacts, stored: int, dtype: str) -> int:
