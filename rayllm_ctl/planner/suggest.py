@@ -10,6 +10,7 @@ from rayllm_ctl.model.plan.plan import Suggestion
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.engine.checks import gpu_problems
 from rayllm_ctl.planner.engine.parallelism import layout_problem, nearest_tensor_sizes, valid_tensor_sizes
+from rayllm_ctl.planner.engine.quantization import online_fp8
 from rayllm_ctl.planner.engine.refusal import CONTEXT, Refusal
 from rayllm_ctl.planner.evaluate import longest_sure_context, most_sure_sequences
 from rayllm_ctl.planner.request import Candidate, Request
@@ -158,7 +159,8 @@ def _variations(request: Request, candidate: Candidate) -> Iterator[tuple[str, s
         wider = replace(parallel, tensor=shape.tensor, pipeline=shape.pipeline * factor)
         yield "gpus", f"--tp {shape.tensor} --pp {wider.pipeline}", replace(service, parallelism=wider)
     if engine.quantization is None and facts.quantization is None and "fp8" in gpu.flops:
-        yield changed("quantization", "--quantization fp8", quantization="fp8")
+        method = online_fp8(request.engine.release)
+        yield changed("quantization", f"--quantization {method}", quantization=method)
 
 
 def _legal(request: Request, candidate: Candidate) -> Iterator[tuple[str, str, LLMService]]:

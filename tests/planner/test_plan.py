@@ -425,7 +425,7 @@ def test_pipeline_stages_come_when_no_node_holds_the_model() -> None:
         (H100, {"args": {"block_size": 0}}, "engine-argument-value", ""),
         (H100, {"args": {"enable_auto_tool_choice": True}}, "engine-argument-value", ""),
         (H100, {"args": {"enable_auto_tool_choice": 1, "tool_call_parser": "hermes"}}, "engine-argument-value", ""),
-        (H100, {"quantization": "mxfp8"}, "quantization-not-planned", "--quantization fp8"),
+        (H100, {"quantization": "humming"}, "quantization-not-planned", "--quantization fp8"),
         (H100, {"quantization": "fp9"}, "quantization-unknown", "--quantization fp8"),
         (H100, {"quantization": "int3"}, "quantization-unknown", "--quantization fp8"),
         (H100, {"kv_cache_dtype": "fp8_e4m4"}, "kv-cache-dtype-unknown", "--kv-cache-dtype fp8_e4m3"),

@@ -26,9 +26,12 @@ def below(name: str) -> str:
 
 
 class Ignored:
-    """The modules of one ignore list. Entries: full names, parts of names, shell wildcards, `re:` expressions."""
+    """The modules of one ignore list. Entries: full names, parts of names, shell wildcards, `re:` expressions.
 
-    def __init__(self, entries: Iterable[str]) -> None:
+    substrings: texts that ignore a module wherever they stand in vLLM's name of it.
+    """
+
+    def __init__(self, entries: Iterable[str], substrings: Iterable[str] = ()) -> None:
         self._names: set[str] = set()
         self._parts: set[str] = set()
         wildcards: list[str] = []
@@ -46,7 +49,9 @@ class Ignored:
                 self._parts.add(entry)
         if wildcards:
             self._expressions.append(_compiled("|".join(wildcards)))
-        self.by_layer = any("layers." in name for name in self._names) or bool(self._expressions)
+        self._substrings = tuple(text for text in substrings if text and len(text) <= _LONGEST_PATTERN)
+        by_name = any("layers." in name for name in (*self._names, *self._substrings))
+        self.by_layer = by_name or bool(self._expressions)
         """Whether layers of one kind may differ."""
 
     def __contains__(self, name: str) -> bool:
@@ -60,6 +65,14 @@ class Ignored:
             expression.match(candidate)
             for expression in self._expressions
             for candidate in (name, "model." + name, "language_model.model." + name)
+        )
+
+    def has_part_of(self, name: str) -> bool:
+        """Whether one of the substrings stands in the name, with the path to the decoder in either of its forms."""
+        return any(
+            text in candidate
+            for text in self._substrings
+            for candidate in ("language_model.model." + name, "model.language_model." + name)
         )
 
 

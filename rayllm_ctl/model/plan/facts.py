@@ -111,7 +111,8 @@ class RotaryCache:
 class Quantization:
     """What a checkpoint says about its quantization, for the checks of method against version and GPU.
 
-    assumed: what the plan takes for the form of the weights where config.json states none.
+    assumed: what the plan takes for the form of the weights where config.json states none. needs: what only some
+    releases of vLLM take, by the names in planner/engine/quantization.py.
     """
 
     method: str
@@ -119,6 +120,7 @@ class Quantization:
     weight_bits: int
     kv_cache_dtype: str | None = None
     assumed: str = ""
+    needs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

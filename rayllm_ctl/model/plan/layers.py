@@ -48,7 +48,7 @@ class Scheme:
     block: (outputs, inputs) that share a scale for block-quantized fp8, else None.
     scale_bytes: bytes of one scale; zero_points: stored beside the scales (packed to `bits`).
     scale_per_shard: a per-tensor scale for each fused projection. input_scale: static activation scales are stored.
-    online: the checkpoint is not quantized; vLLM quantizes while loading.
+    online: the checkpoint is not quantized; vLLM quantizes while loading. experts_only: of experts alone.
     """
 
     method: str
@@ -63,6 +63,7 @@ class Scheme:
     activation_order: bool = False
     weight_only: bool = False
     online: bool = False
+    experts_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.architecture import architecture_problems, runs_on_backend
 from rayllm_ctl.planner.engine.context import context_problems, step_problems
 from rayllm_ctl.planner.engine.parallelism import sharding_problem
-from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine
+from rayllm_ctl.planner.engine.quantization import quantization_on, quantization_problems
+from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine, requires
 from rayllm_ctl.planner.engine.settings import has_bfloat16, resolve_dtype
 from rayllm_ctl.planner.memory import speculation
-from rayllm_ctl.planner.memory.estimate import online_scheme
 from rayllm_ctl.planner.request import Request, Shape
 
 _FP8_CACHE_CAPABILITY = (8, 0)
@@ -38,8 +38,7 @@ def request_problems(request: Request) -> Iterator[Refusal]:
     yield from context_problems(request.service, request.facts.max_model_len)
     yield from step_problems(request.service, request.engine, request.facts.max_model_len)
     yield from architecture_problems(request)
-    yield from _quantization(request)
-    yield from _gptq(request)
+    yield from quantization_problems(request)
     yield from argument_problems(request.service, request.engine)
     yield from _accepted_tokens(request)
     if wanted.kv_cache_dtype and request.engine.kv_cache_dtypes:
@@ -71,15 +70,15 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
         message = f"vLLM {request.engine.version} does not support pipeline parallelism for {facts.architecture}"
         yield Refusal(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)
     if wanted.dtype == "bfloat16" and not has_bfloat16(gpu):
-        message = f"{gpu.name} does not support bfloat16 ({_requires((8, 0), gpu)})"
+        message = f"{gpu.name} does not support bfloat16 ({requires((8, 0), gpu)})"
         dtype = resolve_dtype(None, facts, gpu)
         yield Refusal(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", changed_engine(dtype=dtype))
-    yield from _quantization_on(request, gpu)
+    yield from quantization_on(request, gpu)
     yield from _draft(request, shape)
     cache = wanted.kv_cache_dtype or "auto"
     least = _NVFP4_CACHE_CAPABILITY if "nvfp4" in cache else _FP8_CACHE_CAPABILITY if "fp8" in cache else (0, 0)
     if gpu.compute_capability is not None and gpu.compute_capability < least:
-        message = f"{gpu.name} does not support a KV cache of type {cache} ({_requires(least, gpu)})"
+        message = f"{gpu.name} does not support a KV cache of type {cache} ({requires(least, gpu)})"
         reason = Reason("kv-cache-dtype-needs-newer-gpu", message)
         yield Refusal(reason, "--kv-cache-dtype auto", changed_engine(kv_cache_dtype=None))
 
@@ -95,108 +94,9 @@ def build_caveats(request: Request, gpu: GPU) -> Iterator[Reason]:
         return
     yield Reason(
         "gpu-not-in-builds",
-        f"the released builds of vLLM {request.engine.version} do not support {gpu.name} ({_requires((7, 5), gpu)}); "
+        f"the released builds of vLLM {request.engine.version} do not support {gpu.name} ({requires((7, 5), gpu)}); "
         "it needs a custom build",
     )
-
-
-_GPTQ_BITS = (2, 3, 4, 8)
-"""Widths for which vLLM has GPTQ kernels (quantization/gptq.py, 0.20; auto_gptq.py of 0.22 has fewer)."""
-
-
-def _gptq(request: Request) -> Iterator[Refusal]:
-    """Weights in GPTQ's format that no kernel takes, however many GPUs share them."""
-    for layer in {id(layer): layer for layer in request.facts.layers}.values():
-        for linear in layer.linears:
-            scheme = linear.scheme
-            if scheme is None or scheme.method != "gptq":
-                continue
-            message = ""
-            if scheme.bits not in _GPTQ_BITS:
-                message = (
-                    f"vLLM supports GPTQ weights of 2, 3, 4 or 8 bits, and those of {linear.name} have {scheme.bits}"
-                )
-            elif 0 < scheme.group < linear.inputs and linear.inputs % scheme.group:
-                message = f"the {linear.inputs} inputs of {linear.name} are not divisible by group_size {scheme.group}"
-            if message:
-                yield Refusal(Reason("quantization-shape", message))
-                return
-
-
-def _quantization(request: Request) -> Iterator[Refusal]:
-    """A method that this version lacks, or one that is not the checkpoint's."""
-    methods, version = request.engine.quantization, request.engine.version
-    own, wanted = request.facts.quantization, request.service.engine.quantization
-    if methods and own and own.method not in methods:
-        message = f"the checkpoint is quantized with {own.method}, which vLLM {version} does not support"
-        yield Refusal(Reason("quantization-unknown", message))
-    elif methods and wanted and wanted not in methods:
-        other = nearest(wanted, methods) or (own.method if own else "fp8")
-        reason = Reason("quantization-unknown", f'vLLM {version} does not support quantization "{wanted}"')
-        yield Refusal(reason, f"--quantization {other}", changed_engine(quantization=other))
-    elif own and wanted and _family(own.method) != _family(wanted):
-        message = f"the checkpoint is quantized with {own.method} and cannot be quantized with {wanted}"
-        reason = Reason("quantization-contradicts-checkpoint", message)
-        yield Refusal(reason, f"--quantization {own.method}", changed_engine(quantization=own.method))
-    elif wanted and not own and _family(wanted) in _CHECKPOINT_ONLY:
-        message = f"{wanted} requires a checkpoint that is quantized with it; this one is not quantized"
-        reason = Reason("quantization-needs-checkpoint", message)
-        yield Refusal(reason, "--quantization fp8", changed_engine(quantization="fp8"))
-    elif wanted and not own and online_scheme(wanted) is None:
-        message = f"quantizing a checkpoint with {wanted} while loading cannot be planned"
-        reason = Reason("quantization-not-planned", message)
-        yield Refusal(reason, "--quantization fp8", changed_engine(quantization="fp8"))
-
-
-_CHECKPOINT_ONLY = frozenset(
-    {"awq", "gptq", "compressed-tensors", "modelopt", "modelopt_fp4", "mxfp4", "fbgemm_fp8", "quark", "moe_wna16"}
-)
-"""Methods that only read what a checkpoint holds; the others quantize while loading."""
-
-
-def _family(method: str) -> str:
-    """A method without the name of its kernel: awq_marlin and auto_awq read the same checkpoints as awq."""
-    return method.removeprefix("auto_").removesuffix("_marlin")
-
-
-def _quantization_on(request: Request, gpu: GPU) -> Iterator[Refusal]:
-    capability = gpu.compute_capability
-    own, wanted = request.facts.quantization, request.service.engine.quantization
-    if capability is None:
-        return
-    unquantized = ("without --quantization", changed_engine(quantization=None)) if not own else ("", None)
-    methods = [own.method, *_compressed_schemes(request)] if own else []
-    for method in [*methods, wanted]:
-        least = request.engine.quantization.get(method or "")
-        if least is not None and capability < least:
-            message = f"{gpu.name} does not support {method} ({_requires(least, gpu)})"
-            yield Refusal(Reason("quantization-needs-newer-gpu", message), *unquantized)
-            return
-    if wanted and not own and wanted.startswith("fp8") and "fp8" not in gpu.flops:
-        message = (
-            f"{gpu.name} does not support fp8 arithmetic ({_requires((8, 9), gpu)}); "
-            "an AWQ, GPTQ or FP8 checkpoint of the model runs there with 16-bit arithmetic"
-        )
-        yield Refusal(Reason("quantization-needs-newer-gpu", message), *unquantized)
-
-
-def _compressed_schemes(request: Request) -> list[str]:
-    """The schemes of a compressed-tensors checkpoint by the engine's names: each has a capability of its own.
-
-    On a GPU without fp8 arithmetic vLLM reads fp8 weights by the weight-only scheme, so that is the one that counts.
-    """
-    layers = {id(layer): layer for layer in request.facts.all_layers()}.values()
-    schemes = {linear.scheme for layer in layers for linear in layer.linears}
-    schemes |= {group.scheme for layer in layers for group in layer.experts}
-    names = set()
-    for scheme in schemes:
-        if scheme is None or scheme.method != "compressed-tensors":
-            continue
-        if scheme.bits == 8:
-            names.add("w8a16_fp8" if scheme.floating else "wNa16" if scheme.weight_only else "w8a8_int8")
-        elif not scheme.floating:
-            names.add("wNa16")
-    return sorted(f"compressed-tensors/{name}" for name in names)
 
 
 def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Refusal]:
@@ -279,11 +179,3 @@ def _draft(request: Request, shape: Shape) -> Iterator[Refusal]:
     split = sharding_problem(draft.facts, tensor, request.division(shape.gpu))
     if split is not None:
         yield Refusal(replace(split, message=f"the draft model: {split.message}"))
-
-
-def _requires(least: tuple[int, int], gpu: GPU) -> str:
-    return f"requires compute capability {least[0]}.{least[1]}+, has {_capability(gpu)}"
-
-
-def _capability(gpu: GPU) -> str:
-    return ".".join(map(str, gpu.compute_capability)) if gpu.compute_capability else "unknown"

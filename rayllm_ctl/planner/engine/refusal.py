@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Reason
 from rayllm_ctl.model.spec.service import LLMService
 
@@ -26,3 +27,9 @@ class Refusal:
 def changed_engine(**fields: Any) -> Callable[[LLMService], LLMService]:
     """A change of fields of the engine."""
     return lambda service: replace(service, engine=replace(service.engine, **fields))
+
+
+def requires(least: tuple[int, int], gpu: GPU) -> str:
+    """What a GPU lacks, for messages."""
+    has = ".".join(map(str, gpu.compute_capability)) if gpu.compute_capability else "unknown"
+    return f"requires compute capability {least[0]}.{least[1]}+, has {has}"

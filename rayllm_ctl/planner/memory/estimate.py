@@ -21,7 +21,21 @@ from rayllm_ctl.planner.memory.runner import uses_second_runner
 from rayllm_ctl.planner.memory.shards import DTYPE_BYTES, ShardSettings, Stage, stages
 from rayllm_ctl.planner.memory.types import MemoryEstimate
 
-ONLINE_FP8 = Scheme("fp8", 8, floating=True, group=-1, online=True)
+_FP8 = Scheme("fp8", 8, floating=True, group=-1, online=True)
+_FP8_CHANNEL = replace(_FP8, group=0)
+_INT8_EXPERTS = Scheme("experts_int8", 8, weight_only=True, online=True, experts_only=True)
+_ONLINE = {
+    "fp8": _FP8, "fp8_per_tensor": _FP8, "ptpc_fp8": _FP8_CHANNEL, "fp8_per_channel": _FP8_CHANNEL,
+    "fp8_per_block": replace(_FP8, group=0, block=(128, 128)),
+    "mxfp8": replace(_FP8, method="mxfp8", group=32, scale_bytes=1),
+    "mxfp4": Scheme("mxfp4", 4, floating=True, group=32, scale_bytes=1, online=True),
+    "experts_int8": _INT8_EXPERTS, "int8_per_channel_weight_only": _INT8_EXPERTS,
+    "nvfp4_per_token": Scheme("modelopt_fp4", 4, floating=True, group=16, scale_bytes=1, global_scale=True,
+                              input_scale=True, online=True, experts_only=True),
+    "bitsandbytes": Scheme("bitsandbytes", 4, group=64, scale_bytes=4, weight_only=True, online=True),
+}  # fmt: skip
+"""What --quantization lays over 16-bit weights (config/quantization.py _ONLINE_SHORTHANDS and quantization/online of
+0.22 to 0.33; experts_int8.py; ptpc_fp8.py to 0.18). Methods for experts alone leave the other layers as they are."""
 
 
 def estimate(
@@ -75,11 +89,7 @@ def estimate(
 
 def online_scheme(method: str) -> Scheme | None:
     """The scheme that vLLM lays over a plain checkpoint for --quantization; None if it needs a quantized one."""
-    if method in ("fp8", "fp8_per_tensor", "ptpc_fp8"):
-        return ONLINE_FP8
-    if method == "bitsandbytes":
-        return Scheme("bitsandbytes", 4, group=64, scale_bytes=4, weight_only=True, online=True)
-    return None
+    return _ONLINE.get(method)
 
 
 def _layout(context: EstimateContext, cut: Sequence[Stage]) -> Layout:

@@ -124,7 +124,7 @@ def _latent_workspaces(release: Release, gpu: GPU) -> Iterator[int]:
 def _absorbed(layer: Layer, shape: ShardSettings) -> Iterator[int]:
     """A quantized kv_b_proj is kept a second time in 16 bits, as the two halves that MLA multiplies by."""
     for linear in layer.linears:
-        scheme = linear.scheme or (shape.online if linear.quantizable else None)
+        scheme = shape.scheme_of(linear)
         if scheme is not None and linear.name.endswith("kv_b_proj"):
             inputs, outputs = linear_size(linear, shape.tensor)
             yield inputs * outputs * shape.dtype_bytes

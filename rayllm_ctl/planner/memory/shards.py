@@ -45,6 +45,12 @@ class ShardSettings:
     expert_parallel: bool = False
     mxfp4: Padding = Padding()
 
+    def scheme_of(self, linear: Linear) -> Scheme | None:
+        """How a linear layer is stored: as in the checkpoint, or as vLLM quantizes it while loading."""
+        if linear.scheme is not None or not linear.quantizable or self.online is None or self.online.experts_only:
+            return linear.scheme
+        return self.online
+
 
 def ceil_to(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
@@ -59,7 +65,7 @@ def linear_tensors(linear: Linear, shape: ShardSettings) -> Iterator[int]:
     """Bytes of each tensor of a linear layer on one rank."""
     inputs, outputs = linear_size(linear, shape.tensor)
     element = 4 if linear.float32 else shape.dtype_bytes
-    scheme = linear.scheme or (shape.online if linear.quantizable else None)
+    scheme = shape.scheme_of(linear)
     if scheme is None:
         yield inputs * outputs * element
     else:

@@ -72,7 +72,7 @@ def _sparse_attention(context: LayerContext) -> None:
     ratio = fields.integer("indexer_compress_ratio", high=2**16)
     keys = Part(sizes.kv_heads, sizes.head_dim, replicable=True)
     quantizer = layer.builder.quantizer
-    plain = quantizer is not None and quantizer.method == "modelopt_fp4"
+    plain = quantizer is not None and quantizer.method in ("modelopt_fp4", "modelopt_mixed")
     parts, shards = (Part(2 * sizes.heads, sizes.head_dim), keys, keys), ("q_proj", "k_proj", "v_proj")
     layer.linear("self_attn.qkv_proj", sizes.hidden, parts, shards=shards, quantizable=not plain)
     layer.linear("self_attn.o_proj", sizes.heads * sizes.head_dim, sizes.hidden, "row", input_units=sizes.heads)

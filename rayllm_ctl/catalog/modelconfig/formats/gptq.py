@@ -1,6 +1,6 @@
 """quantization_config of GPTQ and AutoRound: which modules are stored otherwise than the rest.
 
-Read in vLLM 0.19, 0.22, 0.29 and 0.33 (quantization/utils/gptq_utils.py, auto_gptq.py, inc.py).
+Read in vLLM 0.19, 0.22, 0.29 and 0.33 (quantization/utils/gptq_utils.py, auto_gptq.py, inc).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
-from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer, QuantizerRule
+from rayllm_ctl.catalog.modelconfig.quantizer import FP8_BLOCK, MXFP4, MXFP8, Quantizer, QuantizerRule
 from rayllm_ctl.model.plan.facts import Scheme
 
 _UNQUANTIZED = 16
@@ -39,7 +39,34 @@ def read_gptq(fields: Fields) -> Quantizer:
     rules = (*_dynamic(fields, scheme), *_exceptions(fields, scheme), QuantizerRule(scheme, _quantized_modules(fields)))
     assumed = "" if fields.has("bits") else f"{bits} bits"
     about = f"GPTQ {bits} bit, groups of {group}"
-    return Quantizer("gptq", rules, ignored, description=about, head=head, assumed=assumed)
+    needs = frozenset() if fields.flag("sym", default=True) else frozenset({"asymmetric-gptq"})
+    return Quantizer("gptq", rules, ignored, description=about, head=head, assumed=assumed, needs=needs)
+
+
+def read_autoround(fields: Fields) -> Quantizer:
+    """AutoRound's format (Intel Neural Compressor): integers as GPTQ packs them, or floats in groups or blocks with one
+    number of bits for all modules that are quantized (quantization/inc/inc.py, 0.33; integers alone in 0.22)."""
+    kind = fields.text("data_type", default="int")
+    if "mx_fp" in kind:
+        scheme, need = MXFP4 if fields.integer("bits", default=4, high=8) == 4 else MXFP8, "autoround-mx"
+        about = f"AutoRound mxfp{scheme.bits}"
+    elif kind in ("fp", "fp8"):
+        block = fields.integers("group_size", low=1) or (128, 128)
+        scheme, need = replace(FP8_BLOCK, block=(block[0], block[-1])), "autoround-fp8"
+        about = f"AutoRound fp8 in blocks of {block[0]}x{block[-1]}"
+    else:
+        return _renamed(read_gptq(fields))
+    scheme = replace(scheme, method="inc")
+    rules = (*_exceptions(fields, scheme), QuantizerRule(scheme, _quantized_modules(fields)))
+    return Quantizer("inc", rules, Ignored(("lm_head",)), description=about, needs=frozenset({need}))
+
+
+def _renamed(quantizer: Quantizer) -> Quantizer:
+    """AutoRound's weights in GPTQ's packing, which vLLM reads by a method of another name."""
+    rules = tuple(
+        replace(rule, scheme=replace(rule.scheme, method="inc")) if rule.scheme else rule for rule in quantizer.rules
+    )
+    return replace(quantizer, method="inc", rules=rules)
 
 
 def _dynamic(fields: Fields, scheme: Scheme) -> Iterator[QuantizerRule]:
@@ -67,6 +94,8 @@ def _exceptions(fields: Fields, scheme: Scheme) -> Iterator[QuantizerRule]:
 
 def _changed(scheme: Scheme, figures: Fields) -> Scheme:
     bits = figures.integer("bits", default=scheme.bits, high=8)
+    if scheme.floating:
+        return replace(scheme, bits=bits)
     group = figures.integer("group_size", default=scheme.group, low=-1)
     order = figures.flag("desc_act", default=scheme.activation_order)
     return replace(scheme, bits=bits, group=max(group, 0), activation_order=order)

@@ -1,0 +1,1 @@
+"""quantization_config of the formats that describe single modules or several ways at once."""
