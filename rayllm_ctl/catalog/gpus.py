@@ -17,6 +17,7 @@ from rayllm_ctl.catalog import data
 from rayllm_ctl.catalog import prices as price_lists
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.names import similar
+from rayllm_ctl.model.kube.partitions import Partition, read_labels, read_partition
 from rayllm_ctl.model.kube.quantities import GIB, gib
 from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL, NodeShape
 from rayllm_ctl.model.text.problems import quoted
@@ -49,11 +50,14 @@ def find_gpu(name: str, prices: price_lists.PriceList | None = None) -> GPU:
 
 
 def canonical(name: str) -> str:
-    """The catalog's name of the GPU that a user calls `name`. UsageError as `find`."""
+    """The catalog's name of the GPU that a user calls `name`. UsageError as `find`, and for a part of a GPU."""
     names = _names()
     found = names.get(_key(name))
     if found:
         return found
+    part = read_partition(name)
+    if part is not None:
+        raise _unplanned(name, part)
     close = similar(_key(name), names, 12, 0.5)
     nearest = list(dict.fromkeys(names[key] for key in close))[:3]
     meant = f"did you mean {' or '.join(nearest)}?" if nearest else ""
@@ -76,6 +80,43 @@ def reading(name: str) -> str:
         return ""
     named = " or ".join(f"{gpu.name} ({gib(gpu.memory_bytes)} GiB)" for gpu in others)
     return f"GPU {name} is read as {chosen.name} ({gib(chosen.memory_bytes)} GiB); it may also mean {named}"
+
+
+def _unplanned(name: str, part: Partition) -> UsageError:
+    """That a part of a GPU cannot be planned, and how to plan the whole GPU."""
+    known = _names().get(_key(part.whole)) if part.whole else None
+    larger = _built_in()[known].larger() if known else None
+    hints = [f"--gpu {known}    # the whole GPU"] if known else []
+    if larger is not None:
+        machine = f"{INSTANCE_TYPE_LABEL}={larger.shapes[0].instance_type}"
+        hints.append(f"--gpu {known} --node-selector {machine}    # with {gib(larger.memory_bytes)} GiB")
+    return UsageError(
+        f"{quoted(name)} is {part.what}, which cannot be planned: {part.why}",
+        hint=(*hints, "rayllm-ctl gpus    # lists the GPUs that can be planned"),
+    )
+
+
+def selected(labels: Mapping[str, str], named: GPU | None, known: Mapping[str, GPU]) -> tuple[GPU, ...]:
+    """The kinds of `known` GPUs, or `named` alone, on nodes with `labels` (a node selector).
+
+    UsageError if the labels stand for a part of a GPU, or for other kinds than `named`.
+    """
+    found = read_labels(labels)
+    if found is not None:
+        raise _unplanned(*found)
+    kinds = (named,) if named is not None else tuple(known.values())
+    for key, value in labels.items():
+        others = by_node_label(key, value)
+        kept = tuple(gpu for gpu in kinds if any(gpu.name == other.name for other in others))
+        if others and not kept:
+            have = " or ".join(gpu.name for gpu in others)
+            asked = kinds[0].name if len(kinds) == 1 else "of the GPUs that the other labels name"
+            raise UsageError(
+                f"nodes with the label {key}={value} have {have}, not {asked}",
+                hint=(f"--gpu {others[0].name}", f"leave {key} out of the node selector"),
+            )
+        kinds = kept if others else kinds
+    return tuple(gpu.on(labels.get(INSTANCE_TYPE_LABEL, "")) for gpu in kinds)
 
 
 def by_node_label(key: str, value: str) -> tuple[GPU, ...]:
@@ -153,6 +194,7 @@ def _gpu(
         memory_bytes=memory,
         memory_measured=bool(measured),
         host_architecture=entry.get("hostArchitecture", "amd64"),
+        unified_memory=entry.get("unifiedMemory", False),
         driver_memory_mib=entry["driverMiB"],
         bandwidth=entry["bandwidthGBps"] * 1e9,
         flops={dtype: tera * 1e12 for dtype, tera in entry["denseTFLOPS"].items()},

@@ -10,6 +10,7 @@ from rayllm_ctl.health.objects.operator import read_operator
 from rayllm_ctl.health.objects.pod import is_accelerator
 from rayllm_ctl.health.objects.quantity import amounts, format_number
 from rayllm_ctl.model.kube.kuberay_versions import known_version
+from rayllm_ctl.model.kube.partitions import Partition, read_labels
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Object
@@ -93,6 +94,7 @@ def node_checks(nodes: Iterable[Object], pods: Iterable[Object], gpus: Iterable[
                 total[1] += whole
     for name, (free, whole) in sorted(offered.items()):
         yield Check("nodes", name, True, f"{format_number(free)} of {format_number(whole)} free")
+    yield from _parts(ready)
     bare = Counter(
         gpu.name for node in ready if (gpu := kinds[node.name]) is not None and not node.allocatable.get(gpu.resource)
     )
@@ -103,6 +105,19 @@ def node_checks(nodes: Iterable[Object], pods: Iterable[Object], gpus: Iterable[
         yield Check("nodes", name, failed, f"{what} labelled with it offers none to pods", (_PLUGIN,))
     if not offered and not bare:
         yield Check("nodes", "GPUs", None, "no node offers GPUs: only models on CPU can run", (_PLUGIN,))
+
+
+def _parts(nodes: Iterable[Node]) -> Iterator[Check]:
+    """Nodes whose GPUs are cut into parts or shared, which no plan is for."""
+    found: Counter[tuple[str, Partition]] = Counter()
+    for node in nodes:
+        part = read_labels(node.labels)
+        if part is not None:
+            found[part] += 1
+    for (label, partition), count in sorted(found.items(), key=lambda item: item[0][0]):
+        what = f"{count} nodes have" if count > 1 else "a node has"
+        detail = f"{what} {label}, {partition.what}, which cannot be planned: {partition.why}"
+        yield Check("nodes", "partial GPUs", None, detail, ("rayllm-ctl gpus",))
 
 
 def _gpu_of(node: Node, gpus: Iterable[GPU]) -> GPU | None:

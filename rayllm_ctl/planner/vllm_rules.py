@@ -227,6 +227,8 @@ SERVERS_DRAIN = VersionRule((0, 18, 0), "engine/arg_utils.py shutdown_timeout")
 
 BUILDS_LACK_VOLTA = VersionRule((0, 20, 0), "pytorch#172352, vllm#39878")
 """PyTorch 2.11 left compute capability 7.0 out of its CUDA 12.8 and 13 builds; 0.19.1 of vLLM already failed on it."""
+BUILDS_HAVE_BLACKWELL = VersionRule((0, 9, 0), "requirements/cuda.txt: PyTorch 2.7, whose builds for CUDA 12.8 have it")
+"""0.8.5 requires PyTorch 2.6, built for CUDA 12.4."""
 
 # Speed.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -61,7 +62,8 @@ def test_types_follow_from_the_compute_capability(gpu: GPU) -> None:
 
 
 def test_memory_from_the_drivers_figure_is_near_what_torch_reports() -> None:
-    known = [entry for entry in ENTRIES.values() if entry["vendor"] == "nvidia" and entry["torchGiB"]]
+    own = [entry for entry in ENTRIES.values() if not entry.get("unifiedMemory")]
+    known = [entry for entry in own if entry["vendor"] == "nvidia" and entry["torchGiB"]]
     near = [e for e in known if abs(gpus.torch_memory(e["driverMiB"]) / GIB - e["torchGiB"]) <= 0.2]
     assert (len(near), len(known)) == (24, 26)
 
@@ -183,3 +185,47 @@ def test_most_gpus_of_one_machine() -> None:
     assert gpus.find_gpu("H100-80GB").max_per_node == 8
     assert gpus.find_gpu("A100-40GB").max_per_node == 16
     assert gpus.find_gpu("GB200").max_per_node == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", "the MIG partition 3g.40gb", "--gpu A100-80GB    # the whole GPU"),
+        ("L4-SHARED", "a time-shared GPU", "--gpu L4    # the whole GPU"),
+        (
+            "nvidia.com/mig-3g.40gb",
+            "KubeRay counts whole GPUs",
+            "rayllm-ctl gpus    # lists the GPUs that can be planned",
+        ),
+        (
+            "NVIDIA-A10-24Q",
+            "a vGPU profile with 24 GB",
+            "--gpu A10 --node-selector node.kubernetes.io/instance-type=Standard_NV36ads_A10_v5    # with 23.9 GiB",
+        ),
+    ],
+)
+def test_parts_of_gpus_are_not_taken_for_whole_ones(name: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)) as raised:
+        gpus.canonical(name)
+    assert hint in raised.value.hints
+
+
+def test_a_node_selector_names_the_kinds_of_gpus() -> None:
+    known = gpus.load_gpus()
+    product = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
+    assert [gpu.name for gpu in gpus.selected(product, None, known)] == ["L40S"]
+    assert [gpu.name for gpu in gpus.selected({"disk": "ssd"}, None, known)] == list(known)
+    (machine,) = gpus.selected({"node.kubernetes.io/instance-type": "g5.12xlarge"}, None, known)
+    assert (machine.name, machine.max_per_node) == ("A10G", 4)
+    with pytest.raises(UsageError, match="have L40S, not L4"):
+        gpus.selected(product, known["L4"], known)
+    with pytest.raises(UsageError, match="a time-shared GPU"):
+        gpus.selected({"nvidia.com/gpu.replicas": "4"}, known["L4"], known)
+
+
+def test_the_memory_of_gb10_is_that_of_its_machine() -> None:
+    """Total 121.69 GiB by torch in logs of vLLM 0.23 to 0.28; 273 GB/s by NVIDIA."""
+    spark = gpus.find_gpu("dgx-spark")
+    assert (spark.name, spark.unified_memory, spark.host_architecture) == ("GB10", True, "arm64")
+    assert spark.compute_capability == (12, 1)
+    assert [gpu.name for gpu in gpus.load_gpus().values() if gpu.unified_memory] == ["GB10"]

@@ -112,4 +112,4 @@ def test_what_is_not_known_of_an_image_is_said() -> None:
 
 def test_the_catalog_knows_which_gpus_have_arm_cpus_beside_them() -> None:
     arm = [gpu.name for gpu in gpus.load_gpus().values() if gpu.host_architecture == "arm64"]
-    assert arm == ["GH200-96GB", "GH200-144GB", "GB200", "GB300"]
+    assert arm == ["GH200-96GB", "GH200-144GB", "GB200", "GB300", "GB10"]

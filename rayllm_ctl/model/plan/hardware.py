@@ -36,6 +36,7 @@ class GPU:
     flops: dense FLOP/s by type (bf16, fp16, fp8, int8, fp4).
     link_bandwidth: bytes/s that a GPU sends to the others of its node over all its links.
     interconnect: nvlink, pcie, xgmi. host_architecture: of the CPUs beside it, as Kubernetes names it (amd64, arm64).
+    unified_memory: the GPU has no memory of its own but that of the machine, which its other processes use too.
     node_labels: label key -> values, any of which marks a node of this GPU (feature discovery, GKE, EKS, AKS).
     taints: those that clouds put on such nodes, as key=value:effect. price_per_hour: USD by cloud
     ("any": wherever it is rented); price_source: where they are from, with their date.
@@ -50,6 +51,7 @@ class GPU:
     compute_capability: tuple[int, int] | None = None
     memory_measured: bool = True
     host_architecture: str = "amd64"
+    unified_memory: bool = False
     driver_memory_mib: int = field(default=0, metadata=json_key("driverMemoryMiB"))
     interconnect: str = "pcie"
     link_bandwidth: float = field(default=0.0, metadata=json_key("linkBandwidthBytesPerSecond"))

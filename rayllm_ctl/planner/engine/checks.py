@@ -83,20 +83,25 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
         yield Refusal(reason, "--kv-cache-dtype auto", changed_engine(kv_cache_dtype=None))
 
 
+_BLACKWELL = (10, 0)
+
+
 def build_caveats(request: Request, gpu: GPU) -> Iterator[Reason]:
     """Why the released builds of this version do not run on `gpu`, though a build of one's own may.
 
-    Only of Volta: PyTorch's builds leave it out.
+    They are PyTorch's, which have left out Volta, and have had Blackwell only since CUDA 12.8.
     """
-    if gpu.compute_capability is None or gpu.compute_capability >= (7, 5):
+    capability, release = gpu.compute_capability, request.engine.release
+    if capability is None:
         return
-    if not vllm_rules.BUILDS_LACK_VOLTA.holds(request.engine.release):
-        return
-    yield Reason(
-        "gpu-not-in-builds",
-        f"the released builds of vLLM {request.engine.version} do not support {gpu.name} ({requires((7, 5), gpu)}); "
-        "it needs a custom build",
-    )
+    lacking = ""
+    if capability < (7, 5) and vllm_rules.BUILDS_LACK_VOLTA.holds(release):
+        lacking = requires((7, 5), gpu)
+    elif capability >= _BLACKWELL and not vllm_rules.BUILDS_HAVE_BLACKWELL.holds(release):
+        lacking = f"compute capability {capability[0]}.{capability[1]}; vLLM 0.9 is the first that is built for it"
+    if lacking:
+        message = f"the released builds of vLLM {request.engine.version} do not support {gpu.name} ({lacking})"
+        yield Reason("gpu-not-in-builds", f"{message}; it needs a custom build")
 
 
 def argument_problems(service: LLMService, engine: EngineFacts) -> Iterator[Refusal]:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import calibrations, gpus, prices
 from rayllm_ctl.catalog.engines import engine, engine_versions
-from rayllm_ctl.catalog.gpus import canonical
 from rayllm_ctl.catalog.releases import require_release, resolve_release
 from rayllm_ctl.catalog.sources import find
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.plan.calibration import Calibration
 from rayllm_ctl.model.plan.deployment import Runtime
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
-from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL
+from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Plan, Reason
 from rayllm_ctl.model.spec.checks.ray_features import needed_features
 from rayllm_ctl.model.spec.fact_sources import FactSources
@@ -245,7 +244,5 @@ def _gpus(facts: FactSources) -> Mapping[str, GPU]:
 
 
 def _wanted(service: LLMService, catalog: Mapping[str, GPU]) -> tuple[GPU, ...]:
-    if service.accelerator.gpu is None:
-        return tuple(catalog.values())
-    gpu = catalog[canonical(service.accelerator.gpu)]
-    return (gpu.on(service.scheduling.node_selector.get(INSTANCE_TYPE_LABEL, "")),)
+    named = None if service.accelerator.gpu is None else catalog[gpus.canonical(service.accelerator.gpu)]
+    return gpus.selected(service.scheduling.node_selector, named, catalog)

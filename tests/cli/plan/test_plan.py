@@ -231,7 +231,7 @@ def test_an_engine_argument_of_the_wrong_type_is_not_rendered(value: str, capsys
 @pytest.mark.parametrize(
     ("figures", "said"),
     [
-        ({"bits": 5}, "vLLM supports GPTQ weights of 2, 3, 4 or 8 bits, and those of "),
+        ({"bits": 5}, "vLLM 0.29.0 supports GPTQ weights of 4 or 8 bits, and those of "),
         ({"group_size": 100}, " are not divisible by group_size 100"),
         ({}, ""),
         ({"group_size": -1, "bits": 8}, ""),

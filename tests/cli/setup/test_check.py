@@ -119,6 +119,15 @@ def test_gpu_nodes_without_a_device_plugin(run: Run, api: FakeAPI) -> None:
     assert "device plugin" in check["hints"][0]["remark"]
 
 
+def test_gpus_in_parts_are_named(run: Run, api: FakeAPI) -> None:
+    node = api.stored("Node", "n1", "")
+    node["metadata"]["labels"] = {"nvidia.com/gpu.product": "NVIDIA-L4-SHARED", "nvidia.com/gpu.replicas": "4"}
+    api.put(**node)
+    found = checks(run, code=0)["nodes", "partial GPUs"]
+    assert found["ok"] is None
+    assert found["detail"].startswith("a node has nvidia.com/gpu.product=NVIDIA-L4-SHARED, a time-shared GPU, which")
+
+
 def test_a_gpu_node_without_a_device_plugin_is_a_warning_beside_others(run: Run, api: FakeAPI) -> None:
     first = api.stored("Node", "n1", "")
     labels = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
