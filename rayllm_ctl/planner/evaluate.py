@@ -133,6 +133,8 @@ def memory_verdict(
     if likely and memory.problems:
         # What lies outside the budget is known from few logs: enough to doubt a start, too little to rule it out.
         return "risky", memory.problems
+    if memory.leaner_sampler and not memory.problems:
+        return "risky", (_depends_on_sampler(memory, settings),)
     if plan.kv_cache_bytes.typical <= 0:
         return "does-not-fit", (Reason("weights-exceed-memory", f"{per_gpu} of {name} leave no memory for a KV cache"),)
     context = f"one request of {settings.max_model_len:,} tokens"
@@ -154,6 +156,16 @@ def memory_verdict(
             f"but it may be only {least} GiB",
         ),
     )
+
+
+def _depends_on_sampler(memory: MemoryEstimate, settings: ResolvedSettings) -> Reason:
+    sorting = memory.plan.activation_bytes
+    message = (
+        f"one request of {settings.max_model_len:,} tokens fits if FlashInfer is installed, as in vLLM's own images; "
+        f"otherwise sampling for {settings.max_num_seqs:,} requests takes {gib(sorting)} GiB instead of "
+        f"{gib(sorting - memory.leaner_sampler)}, and it does not"
+    )
+    return Reason("sampler-unknown", message, f"--max-num-seqs {max(1, settings.max_num_seqs // 4)}")
 
 
 def sequences_verdict(memory: MemoryEstimate, settings: ResolvedSettings) -> tuple[Verdict, tuple[Reason, ...]]:

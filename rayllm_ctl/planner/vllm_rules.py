@@ -126,6 +126,9 @@ SAMPLER_SELECTS = VersionRule((0, 17, 0), "v1/sample/ops/topk_topp_sampler.py; l
 FLASHINFER_SAMPLES = VersionRule(_EVER, "v1/sample/ops/topk_topp_sampler.py, vllm#26859", until=(0, 11, 1))
 """FlashInfer's sampler is the default where it is installed, in place of the sorting one."""
 
+FLASHINFER_IS_ASKED_FOR = VersionRule((0, 11, 1), "envs.py VLLM_USE_FLASHINFER_SAMPLER", until=(0, 21, 0))
+"""It is used, and warmed up alone, only where the variable asks for it."""
+
 COLD_STARTS_TAKE_MORE = VersionRule((0, 28, 0), "logs of L40S and L4, 0.28 and 0.29")
 """Whether a first start takes more than a later one on large GPUs is not known."""
 

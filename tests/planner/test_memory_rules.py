@@ -101,6 +101,26 @@ def test_the_profile_run_warms_up_both_samplers_since_0_21() -> None:
     assert sampler_of((0, 11, 1), second_runner=False).least == 0.0
 
 
+def test_flashinfer_s_sampler_is_used_where_it_is_asked_for() -> None:
+    """v1/sample/ops/topk_topp_sampler.py: with VLLM_USE_FLASHINFER_SAMPLER=1 from 0.11.1 on (0.18), where it is
+    installed unless it is 0 before (0.10.2), and never for processed log probabilities or outside CUDA."""
+    wide = dense(vocab=201088)
+
+    def peak(version: str, gpu: str = "H100-80GB", asked: str = "", **args: Any) -> tuple[float, float]:
+        env = {"VLLM_USE_FLASHINFER_SAMPLER": asked} if asked else {}
+        activation = estimated(wide, gpu, version, seqs=1024, env=env, **args).activation
+        return round(activation.low / GIB, 1), round(activation.typical / GIB, 1)
+
+    assert peak("0.10.2") == (1.9, 7.4)
+    assert peak("0.10.2", asked="0") == (7.3, 7.4)
+    assert peak("0.10.2", logprobs_mode="processed_logprobs") == (7.3, 7.4)
+    assert peak("0.10.2", "MI300X") == (7.3, 7.4)
+    assert peak("0.12.0") == (7.3, 7.4)
+    assert peak("0.12.0", asked="1") == (1.9, 1.9)
+    assert peak("0.18.0", asked="1")[1] < peak("0.18.0")[1]
+    assert peak("0.21.0", asked="1") == peak("0.21.0")
+
+
 def test_sparse_latent_caches_are_packed_but_on_blackwell_servers() -> None:
     assert packs_sparse_latent((0, 26, 0), find_gpu("H200-141GB"))
     assert packs_sparse_latent((0, 26, 0), find_gpu("RTX-5090"))

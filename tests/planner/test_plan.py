@@ -528,6 +528,34 @@ def test_architectures_are_known_by_version() -> None:
     )
 
 
+def test_a_model_that_fits_with_one_of_two_samplers_is_a_risk() -> None:
+    """gpt-oss-120b on one H100 with vLLM 0.10.2 and 32,768 tokens was served (GPUStack's performance lab), as in
+    vLLM's image, which has FlashInfer; where it is not installed, the sampler takes all that the weights leave."""
+    found = plan(facts_of("openai/gpt-oss-120b"), H100, tp=1, version="0.10.2", max_model_len=32768)
+    assert (found.verdict, codes(found)) == ("risky", ["sampler-unknown"])
+    assert "takes 7.4 GiB instead of 1.9" in found.reasons[0].message
+    sure = plan(facts_of("openai/gpt-oss-120b"), H100, tp=1, version="0.10.2", max_model_len=32768,
+                env={"VLLM_USE_FLASHINFER_SAMPLER": "0"})  # fmt: skip
+    assert (sure.verdict, codes(sure)) == ("does-not-fit", ["weights-exceed-memory"])
+
+
+def test_memory_that_the_machine_uses_too_bounds_the_utilization() -> None:
+    """GB10: of 121.69 GiB 101 to 102 are free at the start; recipes of vLLM state 0.85 and say that 0.92 fails."""
+    spark = find_gpu("GB10")
+    found = plan(dense(), spark, version="0.29.0")
+    assert (found.verdict, codes(found)) == ("risky", ["outside-budget"])
+    assert found.reasons[0].suggestion.startswith("--gpu-memory-utilization 0.8")
+    assert plan(dense(), spark, version="0.29.0", gpu_memory_utilization=0.8).verdict == "fits"
+
+
+def test_blackwell_needs_a_release_that_is_built_for_it() -> None:
+    """vLLM 0.8.5 requires torch 2.6 (CUDA 12.4), 0.9 torch 2.7, the first with CUDA 12.8."""
+    for name in ("B200-180GB", "RTX-5090"):
+        old = plan(dense(), find_gpu(name), version="0.8.5", max_model_len=8192)
+        assert (old.verdict, codes(old)[-1]) == ("risky", "gpu-not-in-builds")
+        assert "gpu-not-in-builds" not in codes(plan(dense(), find_gpu(name), version="0.9.2", max_model_len=8192))
+
+
 def test_gpus_that_the_builds_leave_out_are_a_risk() -> None:
     v100 = replace(T4, name="V100-32GB", memory_bytes=int(31.7 * 2**30), compute_capability=(7, 0))
     now, before = plan(dense(), v100, max_model_len=8192), plan(dense(), v100, max_model_len=8192, version="0.18.0")

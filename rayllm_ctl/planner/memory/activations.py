@@ -24,7 +24,8 @@ class ProfileRun:
     """What the profile run is made with: tokens of a batch, requests, TP ranks, bytes per element, encoders run.
 
     length: tokens of a request; context: the same as far as videos may fill it (0: the user turns them off).
-    large: on a GPU of 70 GiB or more.
+    large: on a GPU of 70 GiB or more. flashinfer: whether FlashInfer's sampler is asked for (None: nothing is said;
+    False also where it cannot be used).
     """
 
     tokens: int
@@ -35,6 +36,7 @@ class ProfileRun:
     context: int = 0
     length: int = 0
     large: bool = True
+    flashinfer: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,10 @@ class Sampler:
     least: float = 0.0
 
 
-def sampler_of(release: Release, *, second_runner: bool) -> Sampler:
+_FLASHINFER = 7.5
+
+
+def sampler_of(release: Release, *, second_runner: bool, flashinfer: bool | None = None) -> Sampler:
     """How the sampler of a version spends memory.
 
     Before 0.17 it sorts: 37.85 B with bf16 logits (Qwen3, Llama 3.1, gpt-oss on H100, 0.11 to 0.16). From 0.17 a Triton
@@ -60,9 +65,12 @@ def sampler_of(release: Release, *, second_runner: bool) -> Sampler:
     """
     if second_runner:
         return Sampler(2.0, kept=4.125)
+    if flashinfer and vllm_rules.FLASHINFER_IS_ASKED_FOR.holds(release):
+        return Sampler(_FLASHINFER)
     if vllm_rules.SAMPLER_SELECTS.holds(release):
         return Sampler(12.41)
-    return Sampler(35.85, least=7.5 if vllm_rules.FLASHINFER_SAMPLES.holds(release) else 0.0)
+    installed = vllm_rules.FLASHINFER_SAMPLES.holds(release) and flashinfer is not False
+    return Sampler(35.85, least=_FLASHINFER if installed else 0.0)
 
 
 _LIBRARIES = 65 * MIB
@@ -103,6 +111,12 @@ class Peak:
         return max(self.kept + max(self._run(self.sampler), self.encoder), int(self.floor.typical))
 
     @property
+    def leaner(self) -> int:
+        """The total with the leanest sampler that may be installed."""
+        run = self._run(self.sampler_least)
+        return max(self.kept + max(run, self.encoder), int(self.floor.typical))
+
+    @property
     def least(self) -> int:
         """Without the encoders' share, which smaller images or a limit of them lower, and with the leanest sampler."""
         return max(self.kept + self._run(self.sampler_least) - self.held, int(self.floor.low))
@@ -128,7 +142,7 @@ def peak_of(
 ) -> Peak:
     """The peak on a pipeline stage; encoders run on the first one, the sampler on the last. workspace: what kernels
     keep for all layers; transient: what an attention kernel takes while a layer runs."""
-    sampler = sampler_of(release, second_runner=second_runner)
+    sampler = sampler_of(release, second_runner=second_runner, flashinfer=load.flashinfer)
     rows = min(load.seqs, load.tokens) * -(-facts.vocab_size // 64) * 64
     hidden = load.tokens * facts.hidden_size * load.dtype_bytes + _LIBRARIES
     encoders = facts.encoders if first and load.images else ()

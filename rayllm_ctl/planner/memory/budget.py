@@ -135,6 +135,7 @@ def _peak(context: EstimateContext, stage: Stage) -> Peak:
         settings.max_model_len if context.options.videos else 0,
         settings.max_model_len,
         large=context.gpu.memory_bytes >= 70 * GIB,
+        flashinfer=_flashinfer(context),
     )
     fp8 = settings.kv_cache_dtype.startswith("fp8")
     workspace = workspace_bytes(
@@ -154,6 +155,15 @@ def _peak(context: EstimateContext, stage: Stage) -> Peak:
         workspace=workspace,
         transient=SPARSE_TRANSIENT if "dsa" in facts.traits else 0,
     )
+
+
+def _flashinfer(context: EstimateContext) -> bool | None:
+    """Whether FlashInfer's sampler is asked for. It runs on CUDA alone, and returns no processed log probabilities
+    (v1/sample/ops/topk_topp_sampler.py, read in 0.10.2, 0.18 and 0.33)."""
+    processed = str(context.settings.args.get("logprobs_mode", "")).startswith("processed")
+    if context.gpu.vendor != "nvidia" or processed:
+        return False
+    return {"0": False, "1": True}.get(context.settings.env.get("VLLM_USE_FLASHINFER_SAMPLER", ""))
 
 
 def _evidence_query(context: EstimateContext, weights: int, peak: Peak) -> EvidenceQuery:

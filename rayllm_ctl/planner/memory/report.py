@@ -58,7 +58,15 @@ def answer(context: EstimateContext, tightest: Budget, fullest: Budget, layout: 
         problems=tuple(outside_problems(context, tightest)),
         most_sequences=blocks if _requires_state_blocks(context, layout) else None,
         cannot_load=loading_problem(context, fullest),
+        leaner_sampler=_leaner_sampler(context, tightest, layout) if request and concurrency.typical < 1 else 0,
     )
+
+
+def _leaner_sampler(context: EstimateContext, budget: Budget, layout: Layout) -> int:
+    """What another sampler takes less, if one request fits with it."""
+    less = budget.peak.total - budget.peak.leaner
+    blocks = int(max(0.0, budget.cache.typical + less) // layout.bytes_per_block)
+    return less if layout.concurrency(blocks, context.settings.max_model_len) >= 1 else 0
 
 
 def _requires_state_blocks(context: EstimateContext, layout: Layout) -> bool:

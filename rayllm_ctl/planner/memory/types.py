@@ -38,6 +38,8 @@ class MemoryEstimate:
     kv_bytes_per_request: KV cache of one request of max_model_len. problems: what lies outside the budget and
     would still end the start-up (empty: nothing known). longest_context: the longest that one request could have.
     most_sequences: the largest max_num_seqs that starts (None: no limit). cannot_load: why the weights do not load.
+    leaner_sampler: bytes that the profile run takes less with another sampler, where one request of max_model_len fits
+    with that one alone and nothing says which of them is installed; 0 otherwise.
     """
 
     plan: MemoryPlan
@@ -54,6 +56,7 @@ class MemoryEstimate:
     problems: tuple[Reason, ...] = ()
     most_sequences: Band | None = None
     cannot_load: Reason | None = None
+    leaner_sampler: int = 0
 
     @property
     def holds_one(self) -> tuple[bool, bool, bool]:
