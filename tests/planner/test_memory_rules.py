@@ -13,6 +13,7 @@ from rayllm_ctl.model.plan.facts import Experts
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory.activations import (
     ProfileRun,
+    encoder_bytes,
     held_bytes,
     sampler_of,
     sparse_workspace,
@@ -316,3 +317,37 @@ def test_blocks_of_a_hybrid_are_as_many_as_vllm_counts() -> None:
     assert most is not None
     assert most.low < 888 < most.high
     assert most.typical == pytest.approx(888, rel=0.02)
+
+
+def test_encoders_that_every_rank_holds_whole() -> None:
+    """--mm-encoder-tp-mode data: Qwen2.5-VL's visual.* is built with disable_tp (qwen2_5_vl.py, 0.10.2 to 0.33), so
+    that a rank of TP 4 holds its 0.67e9 parameters in 16 bits instead of a quarter of them."""
+    whole, cut = (
+        estimated("Qwen/Qwen2.5-VL-7B-Instruct", tensor=4, mm_encoder_tp_mode=mode).plan.parameter_bytes
+        for mode in ("data", "weights")
+    )
+    assert (whole - cut) / (2 * 0.676e9) == pytest.approx(3 / 4, rel=0.02)
+    alone = [estimated("Qwen/Qwen2.5-VL-7B-Instruct", mm_encoder_tp_mode=mode).plan for mode in ("data", "weights")]
+    assert alone[0] == alone[1]
+
+
+def test_models_that_cannot_spread_items_divide_their_encoders() -> None:
+    """config/model.py: "Falling back to `--mm-encoder-tp-mode weights`"; Qwen2-VL can since 0.11.1, Gemma 3 cannot."""
+    for name, version, spreads in (
+        ("google/gemma-3-12b-it", "0.29.0", False),
+        ("Qwen/Qwen2-VL-7B-Instruct", "0.10.2", False),
+        ("Qwen/Qwen2-VL-7B-Instruct", "0.11.1", True),
+    ):
+        whole, cut = (
+            estimated(name, version=version, tensor=2, mm_encoder_tp_mode=mode).plan.parameter_bytes
+            for mode in ("data", "weights")
+        )
+        assert (whole > cut) is spreads
+
+
+def test_a_rank_runs_the_whole_encoder_on_its_share_of_the_items() -> None:
+    encoder = facts_of("Qwen/Qwen2.5-VL-7B-Instruct").encoders[0]
+    load = ProfileRun(4 * encoder.tokens, 8, 4, 2, images=True)
+    spread = encoder_bytes(encoder, replace(load, spread=True))
+    alone = encoder_bytes(encoder, replace(load, tensor=1, tokens=encoder.tokens))
+    assert spread == alone

@@ -25,7 +25,8 @@ class ProfileRun:
 
     length: tokens of a request; context: the same as far as videos may fill it (0: the user turns them off).
     large: on a GPU of 70 GiB or more. flashinfer: whether FlashInfer's sampler is asked for (None: nothing is said;
-    False also where it cannot be used).
+    False also where it cannot be used). spread: whether the encoders' items are spread over the ranks, which hold them
+    whole.
     """
 
     tokens: int
@@ -37,6 +38,7 @@ class ProfileRun:
     length: int = 0
     large: bool = True
     flashinfer: bool | None = None
+    spread: bool = False
 
 
 @dataclass(frozen=True)
@@ -212,9 +214,9 @@ class _Batch:
     pixels: int
 
 
-def _batch(encoder: MultiModalEncoder, load: ProfileRun) -> _Batch:
-    """As many of the largest item as give max_num_batched_tokens embeddings, at least one. A video counts where it
-    gives more embeddings than an image."""
+def _batch(encoder: MultiModalEncoder, load: ProfileRun, *, spread: bool = False) -> _Batch:
+    """As many of the largest item as give max_num_batched_tokens embeddings, at least one; of these the share of a rank
+    if they are spread. A video counts where it gives more embeddings than an image."""
     tokens, patches, pixels = encoder.tokens, encoder.patches, encoder.pixels
     if encoder.video is not None and load.context:
         steps = encoder.video.steps(load.context)
@@ -223,6 +225,8 @@ def _batch(encoder: MultiModalEncoder, load: ProfileRun) -> _Batch:
                 steps * each for each in (encoder.video.tokens, encoder.video.patches, encoder.video.pixels)
             )
     items = max(1, load.tokens // max(1, tokens))
+    if spread:
+        items = -(-items // load.tensor)
     return _Batch(tokens, items * patches, items * pixels)
 
 
@@ -249,9 +253,9 @@ def encoder_bytes(encoder: MultiModalEncoder, load: ProfileRun) -> int:
 
     Qwen3.5 9B on L40S 1.78 GiB, 4B 1.8 (0.19, 0.22); Mistral Small 3.1 on H100 2.18 (0.19).
     """
-    batch = _batch(encoder, load)
+    batch = _batch(encoder, load, spread=load.spread)
     block = encoder.blocks[0][0]
-    ranks = load.tensor if encoder.sharded else 1
+    ranks = load.tensor if encoder.sharded and not load.spread else 1
     width = 2 * -(-max((linear.inputs for linear in block.linears), default=0) // ranks)
     total = (batch.patches * (width + (4 + encoder.kept) * encoder.hidden) + batch.pixels) * load.dtype_bytes
     if encoder.masked:

@@ -136,6 +136,7 @@ def _peak(context: EstimateContext, stage: Stage) -> Peak:
         settings.max_model_len,
         large=context.gpu.memory_bytes >= 70 * GIB,
         flashinfer=_flashinfer(context),
+        spread=shape.whole_encoders,
     )
     fp8 = settings.kv_cache_dtype.startswith("fp8")
     workspace = workspace_bytes(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.plan.facts import ModelFacts, Scheme
 from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.planner.engine.encoders import spreads_items
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import engine as rules
 from rayllm_ctl.planner.memory.budget import EstimateCache, EstimateContext, stage_budget
@@ -66,6 +67,7 @@ def estimate(
         online,
         expert_parallel=options.expert_parallel,
         mxfp4=kernel.padding,
+        whole_encoders=options.whole_encoders and spreads_items(facts, engine.release),
     )
     context = EstimateContext(
         facts,

@@ -18,7 +18,7 @@ class Options:
     offload: bytes of weights kept in host memory. lora_slots, lora_rank: adapters held at once (0: none).
     draft: whether multi-token-prediction layers are loaded; drafted: tokens guessed ahead.
     ssm_bytes: bytes per element of a recurrent state (0: the model's). images: whether encoders are loaded and run;
-    videos: whether they may see videos.
+    videos: whether they may see videos. whole_encoders: whether every rank is to hold them whole.
     prefix_caching: None if the version decides. full_graphs: whether decoding is captured as a whole.
     """
 
@@ -32,6 +32,7 @@ class Options:
     ssm_bytes: int = 0
     images: bool = True
     videos: bool = True
+    whole_encoders: bool = False
     prefix_caching: bool | None = None
     full_graphs: bool = True
 
@@ -52,6 +53,7 @@ def read_options(args: Mapping[str, Any]) -> Options:
         ssm_bytes=DTYPE_BYTES.get(str(args.get("mamba_ssm_cache_dtype", "")), 0),
         images=not _text_only(args),
         videos=as_mapping(args.get("limit_mm_per_prompt")).get("video") != 0,
+        whole_encoders=args.get("mm_encoder_tp_mode") == "data",
         prefix_caching=prefix if isinstance(prefix, bool) else None,
         full_graphs=_full_graphs(args),
     )

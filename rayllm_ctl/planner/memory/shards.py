@@ -36,14 +36,15 @@ class Padding:
 
 @dataclass(frozen=True)
 class ShardSettings:
-    """How a model is cut and stored: TP ranks, bytes per element, a scheme that vLLM applies while loading,
-    and whether experts are spread over the ranks whole (expert parallelism)."""
+    """How a model is cut and stored: TP ranks, bytes per element, a scheme that vLLM applies while loading, whether
+    experts are spread over the ranks whole (expert parallelism), and whether each rank holds the encoders whole."""
 
     tensor: int = 1
     dtype_bytes: int = 2
     online: Scheme | None = None
     expert_parallel: bool = False
     mxfp4: Padding = Padding()
+    whole_encoders: bool = False
 
     def scheme_of(self, linear: Linear) -> Scheme | None:
         """How a linear layer is stored: as in the checkpoint, or as vLLM quantizes it while loading."""
@@ -166,7 +167,8 @@ def layer_tensors(layer: Layer, shape: ShardSettings) -> Iterator[int]:
 
 def tower_tensors(encoder: MultiModalEncoder, shape: ShardSettings) -> Iterator[int]:
     """Bytes of every tensor of an encoder on one rank."""
-    cut = shape if encoder.sharded else ShardSettings(1, shape.dtype_bytes, shape.online)
+    divided = encoder.sharded and not shape.whole_encoders
+    cut = shape if divided else ShardSettings(1, shape.dtype_bytes, shape.online)
     for layer, count in encoder.blocks:
         sizes = tuple(layer_tensors(layer, cut))
         for _ in range(count):
