@@ -14,7 +14,7 @@ from rayllm_ctl.planner.engine.checks import request_problems
 from rayllm_ctl.planner.engine.parallelism import ACROSS_NODES, gpus_of_a_node
 from rayllm_ctl.planner.engine.refusal import Refusal
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
-from rayllm_ctl.planner.engine.settings import engine_settings, resolve_settings
+from rayllm_ctl.planner.engine.settings import engine_settings, rejects_float16, resolve_settings
 from rayllm_ctl.planner.explain import formula_lines, summaries, why
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import search_plan
@@ -153,12 +153,15 @@ def _notes(request: Request, chosen: Candidate, settings: ResolvedSettings) -> I
         yield f"--tp-across-nodes has no effect: TP {tensor} fits on one node with {gpu.name}"
     stored = request.facts.dtype
     if settings.dtype != stored and wanted.dtype in (None, "auto"):
-        lacks = f"{gpu.name} does not support bfloat16" if settings.dtype == "float16" else ""
+        whys = [] if settings.dtype == "bfloat16" else [f"{gpu.name} does not support bfloat16"]
+        if (stored == "float16" or whys) and rejects_float16(request.facts, request.engine.release):
+            whys.append(f"vLLM does not serve {request.facts.model_type} in float16")
+        lacks = " and ".join(whys)
         if stored:
             why = lacks or "vLLM's default for float32"
             yield f"{stored} weights are served in {settings.dtype}: {why}"
         elif lacks:
-            yield f"the model is served in float16: {lacks}"
+            yield f"the model is served in {settings.dtype}: {lacks}"
     default = resolve_settings(request, chosen.shape, settings.max_model_len).max_num_seqs
     if settings.max_num_seqs < default:
         yield (

@@ -563,6 +563,36 @@ def test_gpus_that_the_builds_leave_out_are_a_risk() -> None:
     assert before.verdict == "fits"
 
 
+@pytest.mark.parametrize(
+    ("gpu", "version", "stored", "served"),
+    [
+        (T4, "0.29.0", "bfloat16", "float32"),
+        (T4, "0.8.5", "bfloat16", "float16"),
+        (H100, "0.29.0", "bfloat16", "bfloat16"),
+        (H100, "0.29.0", "float16", "bfloat16"),
+        (H100, "0.29.0", "", "bfloat16"),
+    ],
+)
+def test_models_that_are_not_served_in_float16(gpu: GPU, version: str, stored: str, served: str) -> None:
+    """config/model.py _FLOAT16_NOT_SUPPORTED_MODELS and _resolve_auto_dtype, 0.9.2 to 0.33; not in 0.8.5."""
+    small = replace(dense(layers=4, vocab=32000), model_type="gemma3_text", dtype=stored)
+    found = plan(small, gpu, version=version, max_model_len=4096, tp=1)
+    assert found.engine is not None
+    assert found.engine.dtype == served
+    assert any(f"served in {served}" in note for note in found.notes) is (stored not in (served, ""))
+    refused = plan(small, gpu, version="0.29.0", max_model_len=4096, dtype="float16", tp=1)
+    assert codes(refused) == ["dtype-not-supported"]
+
+
+def test_a_model_in_32_bits_takes_twice_the_memory() -> None:
+    layers = replace(dense(layers=4, vocab=32000), model_type="gemma2")
+    plain = replace(layers, model_type="llama")
+    sizes = [plan(one, T4, max_model_len=4096, tp=1).memory for one in (layers, plain)]
+    assert sizes[0] is not None
+    assert sizes[1] is not None
+    assert sizes[0].parameter_bytes == 2 * sizes[1].parameter_bytes
+
+
 def test_what_was_decided_for_the_user_is_noted() -> None:
     half = plan(dense(), T4, max_model_len=4096, tp=1, quantization="bitsandbytes", version="0.19.0")
     assert half.notes == ("bfloat16 weights are served in float16: T4 does not support bfloat16",)

@@ -22,7 +22,7 @@ from rayllm_ctl.planner.engine.context import context_problems, step_problems
 from rayllm_ctl.planner.engine.parallelism import sharding_problem
 from rayllm_ctl.planner.engine.quantization import quantization_on, quantization_problems
 from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine, requires
-from rayllm_ctl.planner.engine.settings import has_bfloat16, resolve_dtype
+from rayllm_ctl.planner.engine.settings import has_bfloat16, rejects_float16, resolve_dtype
 from rayllm_ctl.planner.memory import speculation
 from rayllm_ctl.planner.request import Request, Shape
 
@@ -71,8 +71,12 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
         yield Refusal(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)
     if wanted.dtype == "bfloat16" and not has_bfloat16(gpu):
         message = f"{gpu.name} does not support bfloat16 ({requires((8, 0), gpu)})"
-        dtype = resolve_dtype(None, facts, gpu)
+        dtype = resolve_dtype(None, facts, gpu, request.engine.release)
         yield Refusal(Reason("dtype-needs-newer-gpu", message), f"--dtype {dtype}", changed_engine(dtype=dtype))
+    if wanted.dtype in ("float16", "half") and rejects_float16(facts, request.engine.release):
+        message = f"vLLM {request.engine.version} does not serve models of type {facts.model_type} in float16"
+        dtype = resolve_dtype(None, facts, gpu, request.engine.release)
+        yield Refusal(Reason("dtype-not-supported", message), f"--dtype {dtype}", changed_engine(dtype=dtype))
     yield from quantization_on(request, gpu)
     yield from _draft(request, shape)
     cache = wanted.kv_cache_dtype or "auto"

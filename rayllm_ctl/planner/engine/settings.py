@@ -42,7 +42,7 @@ def resolve_settings(
         max_num_seqs=sequences,
         max_num_batched_tokens=tokens,
         gpu_memory_utilization=request.engine.gpu_memory_utilization if utilization is None else utilization,
-        dtype=resolve_dtype(wanted.dtype, request.facts, shape.gpu),
+        dtype=resolve_dtype(wanted.dtype, request.facts, shape.gpu, request.engine.release),
         kv_cache_dtype=wanted.kv_cache_dtype or "auto",
         quantization=shape.quantization,
         args=dict(wanted.args),
@@ -52,17 +52,34 @@ def resolve_settings(
     )
 
 
-def resolve_dtype(wanted: str | None, facts: ModelFacts, gpu: GPU) -> str:
-    """The dtype that vLLM computes in: as asked, else the model's, else the best that the GPU has.
+_WITHOUT_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
+_PLAMO2_UNTIL = (0, 27, 0)
+_FLOAT16_REJECTED = (0, 9, 0)
+
+
+def rejects_float16(facts: ModelFacts, release: tuple[int, int, int]) -> bool:
+    """Whether a version does not serve the model in float16 (config/model.py _FLOAT16_NOT_SUPPORTED_MODELS, read in
+    0.9.2 to 0.33; not in 0.8.5)."""
+    if facts.model_type == "plamo2" and release >= _PLAMO2_UNTIL:
+        return False
+    return facts.model_type in _WITHOUT_FLOAT16 and release >= _FLOAT16_REJECTED
+
+
+def resolve_dtype(wanted: str | None, facts: ModelFacts, gpu: GPU, release: tuple[int, int, int] | None = None) -> str:
+    """The dtype that an engine computes in: as asked, else the model's, else the best that the GPU has.
 
     "auto" on a GPU without bfloat16 (compute capability below 8.0) means float16, and a float32 checkpoint is served
-    in 16 bits (vLLM's ModelConfig). Where the config states none, the weights may be in 16 or 32 bits.
+    in 16 bits (vLLM's ModelConfig). Where the config states none, the weights may be in 16 or 32 bits. A model that
+    vLLM `release` does not serve in float16 is served in bfloat16, or float32 where the GPU has no other
+    (_resolve_auto_dtype). release: None for other engines.
     """
     if wanted not in (None, "auto"):
         return {"half": "float16", "float": "float32"}.get(wanted or "", wanted or "")
+    plain = release is None or not rejects_float16(facts, release)
     if has_bfloat16(gpu):
-        return "bfloat16" if facts.dtype in ("float32", "") else facts.dtype
-    return "float16"
+        kept = facts.dtype not in ("float32", "") and (plain or facts.dtype != "float16")
+        return facts.dtype if kept else "bfloat16"
+    return "float16" if plain else "float32"
 
 
 def has_bfloat16(gpu: GPU) -> bool:
