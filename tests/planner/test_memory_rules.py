@@ -14,6 +14,7 @@ from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory.activations import (
     ProfileRun,
     encoder_bytes,
+    expert_workspace,
     held_bytes,
     sampler_of,
     sparse_workspace,
@@ -351,3 +352,11 @@ def test_a_rank_runs_the_whole_encoder_on_its_share_of_the_items() -> None:
     spread = encoder_bytes(encoder, replace(load, spread=True))
     alone = encoder_bytes(encoder, replace(load, tensor=1, tokens=encoder.tokens))
     assert spread == alone
+
+
+def test_the_workspace_of_experts_that_are_not_divided_is_as_wide_as_they_are() -> None:
+    """fused_moe/experts/triton_moe.py workspace_shapes, 0.26: N is that of the rank's weights."""
+    wide = replace(facts_of("mistralai/Mixtral-8x7B-v0.1").layers[0].experts[0], scheme=None)
+    load = ProfileRun(8192, 1024, 4, 2, images=False)
+    alone, divided = (expert_workspace(wide, replace(load, tensor=tensor)) for tensor in (1, 4))
+    assert expert_workspace(wide, replace(load, expert_parallel=True)) == alone > divided

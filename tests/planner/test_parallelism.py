@@ -15,6 +15,7 @@ from rayllm_ctl.planner.engine.parallelism import (
 )
 from tests.planner.facts import FP8_BLOCK, dense, moe
 from tests.planner.gpus import H100, T4
+from tests.planner.known import facts_of
 
 NOW = Division((0, 29, 0), computes_fp8=True)
 
@@ -117,3 +118,28 @@ def test_layouts_fill_one_node_before_they_take_a_second() -> None:
         (4, 2),
         (4, 3),
     ]
+
+
+def test_the_first_parts_of_a_merged_projection_fill_their_blocks_on_one_gpu_too() -> None:
+    """utils/fp8_utils.py validate_fp8_block_shape: is_merged_gemm, 0.16 to 0.33. Keys of 64 end within a block."""
+    narrow = {"heads": 32, "kv_heads": 1, "head_dim": 64, "hidden": 2048, "intermediate": 5632}
+    for scheme, since, fits in (
+        (FP8_BLOCK, (0, 29, 0), True),
+        (FP8_BLOCK, (0, 13, 0), False),
+        (replace(FP8_BLOCK, method="compressed-tensors"), (0, 29, 0), False),
+        (replace(FP8_BLOCK, method="modelopt"), (0, 29, 0), True),
+    ):
+        problem = sharding_problem(dense(**narrow, scheme=scheme), 1, Division(since, computes_fp8=True))
+        assert (problem is None) is fits
+        assert problem is None or "shards of 64 columns" in problem.message
+
+
+def test_minimax_runs_on_eight_gpus_with_its_experts_whole() -> None:
+    """MiniMax' own recipe for vLLM: TP 8 with enable_expert_parallel on eight H200; 192 columns a rank are no whole
+    block (validate_fp8_block_shape_moe), which 0.29 refines on GPUs that compute in fp8."""
+    facts = facts_of("MiniMaxAI/MiniMax-M2.5")
+    old = Division((0, 17, 0), computes_fp8=True)
+    divided = sharding_problem(facts, 8, old)
+    assert divided is not None
+    assert divided.code == "tensor-parallel-quantization-block"
+    assert sharding_problem(facts, 8, replace(old, expert_parallel=True)) is None

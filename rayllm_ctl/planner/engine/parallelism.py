@@ -60,7 +60,7 @@ def layout_problem(
 def sharding_problem(facts: ModelFacts, tensor: int, division: Division) -> Reason | None:
     """Why the layers cannot be divided by TP `tensor`, or None. The attention heads are looked at first."""
     if tensor == 1:
-        return None
+        return next(filter(None, (_merged(item, division) for item in _kinds(facts))), None)
     if facts.heads and facts.heads % tensor:
         return Reason(
             "tensor-parallel-heads",
@@ -142,13 +142,34 @@ def _linear(linear: Linear, tensor: int, division: Division) -> Reason | None:
         if block > 1 and shard % block:
             return _broken_block(linear.name, shard, block, tensor)
         return None
-    merged = len(linear.parts) > 1 and _is_native(scheme) and vllm_rules.MERGED_BLOCKS_MAY_BREAK.holds(division.release)
+    merged = _may_end_within_a_block(linear, division)
     for part in linear.parts:
         if not part.divides(tensor):
             return _indivisible(linear.name, part.units, tensor)
         if scheme and scheme.block and not merged and part.per_rank(tensor) % scheme.block[0]:
             return _broken_block(linear.name, part.per_rank(tensor), scheme.block[0], tensor)
     return None
+
+
+def _may_end_within_a_block(linear: Linear, division: Division) -> bool:
+    may = vllm_rules.MERGED_BLOCKS_MAY_BREAK.holds(division.release)
+    return may and len(linear.parts) > 1 and _is_native(linear.scheme)
+
+
+def _merged(item: Linear | Experts, division: Division) -> Reason | None:
+    """Why the parts of a merged projection cannot stand behind one another on a single GPU: all but the last must fill
+    their blocks (quantization/utils/fp8_utils.py validate_fp8_block_shape, read in 0.16 to 0.33)."""
+    if not isinstance(item, Linear) or item.split != "column" or item.scheme is None or item.scheme.block is None:
+        return None
+    rows = item.scheme.block[0]
+    broken = next((part.size for part in item.parts[:-1] if part.size % rows), 0)
+    if not broken or _may_end_within_a_block(item, division) or item.scheme.method not in _VALIDATED:
+        return None
+    return _broken_block(item.name, broken, rows, 1)
+
+
+_VALIDATED = frozenset({"fp8", "compressed-tensors", "quark", "inc"})
+"""Formats whose blocks vLLM checks: modelopt's are not among the callers of validate_fp8_block_shape (0.33)."""
 
 
 def _experts(experts: Experts, tensor: int, division: Division) -> Reason | None:

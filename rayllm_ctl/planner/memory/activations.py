@@ -26,7 +26,7 @@ class ProfileRun:
     length: tokens of a request; context: the same as far as videos may fill it (0: the user turns them off).
     large: on a GPU of 70 GiB or more. flashinfer: whether FlashInfer's sampler is asked for (None: nothing is said;
     False also where it cannot be used). spread: whether the encoders' items are spread over the ranks, which hold them
-    whole.
+    whole. expert_parallel: whether experts are spread over the ranks, whole.
     """
 
     tokens: int
@@ -39,6 +39,7 @@ class ProfileRun:
     large: bool = True
     flashinfer: bool | None = None
     spread: bool = False
+    expert_parallel: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,11 +173,12 @@ def layer_bytes(facts: ModelFacts, load: ProfileRun, *, second_runner: bool = Fa
 
 def expert_workspace(experts: Experts, load: ProfileRun) -> int:
     """Two buffers of the fused experts' kernel, kept for all layers (fused_moe/modular_kernel.py since 0.13):
-    tokens x top_k x max(width, hidden) and tokens x top_k x max(2 width, hidden).
+    tokens x top_k x max(width, hidden) and tokens x top_k x max(2 width, hidden). The width is that of the rank's
+    weights (w1.size(1)), which expert parallelism does not divide.
 
     Checked on H100 with 0.19: Qwen3-30B-A3B +0.50, Qwen1.5-MoE +0.30, DeepSeek-V2-Lite +0.43 GiB.
     """
-    width = -(-experts.intermediate // load.tensor)
+    width = experts.intermediate if load.expert_parallel else -(-experts.intermediate // load.tensor)
     inward = width * (2 if experts.gated else 1)
     rows = load.tokens * experts.top_k
     return rows * (max(width, experts.hidden) + max(inward, experts.hidden)) * load.dtype_bytes

@@ -137,6 +137,7 @@ def _peak(context: EstimateContext, stage: Stage) -> Peak:
         large=context.gpu.memory_bytes >= 70 * GIB,
         flashinfer=_flashinfer(context),
         spread=shape.whole_encoders,
+        expert_parallel=shape.expert_parallel,
     )
     fp8 = settings.kv_cache_dtype.startswith("fp8")
     workspace = workspace_bytes(
