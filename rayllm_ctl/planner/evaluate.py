@@ -8,7 +8,7 @@ from rayllm_ctl.model.kube.quantities import GIB, gib
 from rayllm_ctl.model.plan.hardware import GPU, INSTANCE_TYPE_LABEL
 from rayllm_ctl.model.plan.plan import Reason, Verdict
 from rayllm_ctl.planner.engine.architecture import model_caveats
-from rayllm_ctl.planner.engine.checks import build_caveats, gpu_problems
+from rayllm_ctl.planner.engine.checks import build_caveats, gpu_problems, uncounted_arguments
 from rayllm_ctl.planner.engine.parallelism import layout_problem
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.engine.settings import resolve_load, resolve_settings, round_context
@@ -45,7 +45,8 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     if verdict != "does-not-fit" and request.service.engine.max_num_seqs is not None:
         limited, too_many = sequences_verdict(memory, settings)
         verdict, reasons = max(verdict, limited, key=_ORDER.index), (*too_many, *reasons)
-    caveats = (*build_caveats(request, shape.gpu), *model_caveats(request), *request.caveats)
+    known = (*build_caveats(request, shape.gpu), *model_caveats(request), *uncounted_arguments(request))
+    caveats = (*known, *request.caveats)
     if caveats:
         verdict, reasons = max(verdict, "risky", key=_ORDER.index), (*reasons, *caveats)
     candidate = Candidate(shape, verdict, reasons, settings, memory, price=price)

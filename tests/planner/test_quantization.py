@@ -134,3 +134,11 @@ def test_experts_that_only_blackwell_quantizes_while_loading() -> None:
     """online/nvfp4.py of 0.33: FlashInfer TRT-LLM's kernel alone."""
     found = plan(facts_of("Qwen/Qwen3-30B-A3B"), H100, version="0.33.0", quantization="nvfp4_per_token")
     assert codes(found)[0] == "quantization-needs-newer-gpu"
+
+
+def test_quantization_by_layer_while_loading_is_not_counted() -> None:
+    """config/quantization.py QuantizationConfigArgs: linear, moe, ignore, targets."""
+    args = {"quantization_config": {"linear": "fp8_per_block", "ignore": ["re:.*o_proj"]}}
+    found = plan(dense(), H100, version="0.29.0", args=args)
+    assert (found.verdict, codes(found)) == ("risky", ["quantization-config-not-counted"])
+    assert "planned as the checkpoint has them" in found.reasons[0].message

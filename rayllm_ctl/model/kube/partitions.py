@@ -27,6 +27,14 @@ _COUNTS = frozenset({"nvidia.com/gpu.replicas", "cloud.google.com/gke-max-shared
 _STRATEGIES = frozenset({"nvidia.com/gpu.sharing-strategy", "cloud.google.com/gke-gpu-sharing-strategy"})
 _PRODUCTS = frozenset({"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "gpu.nvidia.com/class"})
 
+_MACHINES = {
+    "g6f.large": ("L4", 3), "g6f.xlarge": ("L4", 3), "g6f.2xlarge": ("L4", 6), "g6f.4xlarge": ("L4", 12),
+    "gr6f.4xlarge": ("L4", 12), "Standard_NV6ads_A10_v5": ("A10", 4), "Standard_NV12ads_A10_v5": ("A10", 8),
+    "Standard_NV18ads_A10_v5": ("A10", 12),
+}  # fmt: skip
+"""Machine types with a fraction of a GPU: its kind and the gigabytes that the machine has of it (AWS G6f and Gr6f,
+Azure NVadsA10 v5)."""
+
 _NO_SHARE = "its containers share the memory of a whole GPU, of which vLLM takes gpu_memory_utilization for itself"
 _VIRTUAL = "its memory and speed are those of a share of a GPU"
 _WHOLE_AMD = "what is known of AMD GPUs holds for whole ones (mode SPX)"
@@ -76,6 +84,9 @@ def read_label(key: str, value: str) -> Partition | None:
         return Partition("a time-shared GPU", _NO_SHARE) if value.isdecimal() and int(value) > 1 else None
     if key == "cloud.google.com/gke-gpu-partition-size":
         return read_partition(f"mig-{value}")
+    if key == "node.kubernetes.io/instance-type" and value in _MACHINES:
+        kind, size = _MACHINES[value]
+        return Partition(f"a machine with a fraction of an {kind}, {size} GB", _VIRTUAL, kind)
     if key == "nvidia.com/vgpu.present" and value == "true":
         return Partition("a vGPU", _VIRTUAL)
     return None

@@ -87,6 +87,17 @@ def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
         yield Refusal(reason, "--kv-cache-dtype auto", changed_engine(kv_cache_dtype=None))
 
 
+def uncounted_arguments(request: Request) -> Iterator[Reason]:
+    """Engine arguments that change memory and are not counted: with quantization_config vLLM quantizes layers while
+    loading as the user says of each kind (config/quantization.py QuantizationConfigArgs, 0.22 to 0.33)."""
+    given = request.service.engine.args.get("quantization_config")
+    if given and request.facts.quantization is None:
+        message = "the engine argument quantization_config is not counted: weights are planned "
+        method = request.service.engine.quantization
+        message += f"as {method} alone makes them" if method else "as the checkpoint has them"
+        yield Reason("quantization-config-not-counted", message)
+
+
 _BLACKWELL = (10, 0)
 
 

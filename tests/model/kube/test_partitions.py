@@ -64,6 +64,9 @@ def test_no_gpu_of_the_catalog_is_taken_for_a_part() -> None:
         ("cloud.google.com/gke-gpu-partition-size", "1g.5gb", True),
         ("cloud.google.com/gke-gpu-sharing-strategy", "mps", True),
         ("cloud.google.com/gke-max-shared-clients-per-gpu", "2", True),
+        ("node.kubernetes.io/instance-type", "Standard_NV12ads_A10_v5", True),
+        ("node.kubernetes.io/instance-type", "Standard_NV36ads_A10_v5", False),
+        ("node.kubernetes.io/instance-type", "g6f.2xlarge", True),
         ("kubernetes.io/arch", "arm64", False),
     ],
 )
