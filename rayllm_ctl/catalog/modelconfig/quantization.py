@@ -1,25 +1,26 @@
-"""quantization_config (or hf_quant_config.json) to a Scheme per module.
-
-From vLLM's model_executor/layers/quantization (0.29, 0.33): which tensors a linear layer gets beside its weight.
-"""
+"""quantization_config (or hf_quant_config.json) to a Scheme per module: which format it is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.formats.compressed import read_compressed
-from rayllm_ctl.catalog.modelconfig.formats.gptq import read_autoround, read_gptq
-from rayllm_ctl.catalog.modelconfig.formats.modelopt import read_modelopt
-from rayllm_ctl.catalog.modelconfig.formats.quark import read_quark
-from rayllm_ctl.catalog.modelconfig.formats.torchao import read_torchao
-from rayllm_ctl.catalog.modelconfig.ignore import Ignored
-from rayllm_ctl.catalog.modelconfig.quantizer import MXFP4, MXFP8, NVFP4, Quantizer, QuantizerRule, fp8
+from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.plan.facts import Scheme
 from rayllm_ctl.model.text.problems import quoted
+
+_READERS = {
+    "fp8": "plain:read_fp8", "deepseek_v4_fp8": "plain:read_fp8", "fbgemm_fp8": "plain:read_fbgemm",
+    "awq": "plain:read_awq", "awq_marlin": "plain:read_awq", "auto_awq": "plain:read_awq",
+    "gptq": "gptq:read_gptq", "gptq_marlin": "gptq:read_gptq", "auto_gptq": "gptq:read_gptq",
+    "auto-round": "gptq:read_autoround", "auto_round": "gptq:read_autoround", "inc": "gptq:read_autoround",
+    "mxfp4": "plain:read_mxfp4", "gpt_oss_mxfp4": "plain:read_mxfp4", "mxfp8": "plain:read_mxfp8",
+    "fp_quant": "plain:read_fp_quant", "bitsandbytes": "plain:read_bitsandbytes", "torchao": "torchao:read_torchao",
+    "quark": "quark:read_quark", "compressed-tensors": "compressed:read_compressed",
+}  # fmt: skip
+"""Readers of formats/ by quant_method. Only that of the model is imported."""
 
 
 def read_quantization(config: Fields, side: Mapping[str, Any] | None) -> Quantizer | None:
@@ -35,79 +36,17 @@ def read_quantization(config: Fields, side: Mapping[str, Any] | None) -> Quantiz
     producer = fields.child("producer").text("name")
     method = fields.text("quant_method").lower().replace("_tensors", "-tensors")
     if producer == "modelopt" or inner.has("quant_algo") or method.startswith("modelopt") or fields.has("quant_algo"):
-        return read_modelopt(fields, inner if inner else fields, side, method)
-    reader = _READERS.get(method)
-    if reader is None:
+        quantizer: Quantizer = _reader("modelopt:read_modelopt")(fields, inner if inner else fields, side, method)
+        return quantizer
+    if method not in _READERS:
         raise UserError(
             f"unsupported quantization: config.json names quant_method {quoted(method[:40])}, which vLLM does not have",
             hint=f"Methods that can be planned: {', '.join(sorted(_READERS))}, modelopt.",
         )
-    return reader(fields)
+    found: Quantizer = _reader(_READERS[method])(fields)
+    return found
 
 
-def _skipped(fields: Fields) -> Ignored:
-    return Ignored(
-        fields.texts("modules_to_not_convert", "ignored_layers")
-        + fields.texts("ignore", "exclude_modules", "exclude")
-        + ("lm_head",)
-    )
-
-
-def _fp8(fields: Fields) -> Quantizer:
-    """DeepSeek's and Transformers' format; with store_dtype mxfp4 the experts are stored in that (fp8.py, 0.33)."""
-    scheme, about = fp8(fields)
-    experts = fields.text("store_dtype").lower() == "mxfp4"
-    stored = (QuantizerRule(MXFP4, Ignored(("re:.*experts",))),) if experts else ()
-    about += ", experts mxfp4" if experts else ""
-    return Quantizer("fp8", (*stored, QuantizerRule(scheme)), _skipped(fields), description=about)
-
-
-def _fbgemm(fields: Fields) -> Quantizer:
-    scheme = Scheme("fbgemm_fp8", 8, floating=True)
-    return Quantizer("fbgemm_fp8", (QuantizerRule(scheme),), _skipped(fields), description="fp8 per channel (FBGEMM)")
-
-
-def _awq(fields: Fields) -> Quantizer:
-    """AutoAWQ's format: its list holds parts of names (quantization/auto_awq.py, match_mode "substring", 0.33;
-    awq.py is_layer_skipped_awq, 0.10)."""
-    bits = fields.integer("bits", "w_bit", default=4, high=8)
-    group = fields.integer("group_size", "q_group_size", default=128, low=-1)
-    zeros, head = fields.flag("zero_point", default=True), fields.flag("lm_head")
-    scheme = Scheme("awq", bits, group=max(group, 0), scale_bytes=2, zero_points=zeros, weight_only=True)
-    kept = fields.texts("modules_to_not_convert")
-    ignored = Ignored((*kept, *(() if head else ("lm_head",))), kept)
-    about = f"AWQ {bits} bit, groups of {group}"
-    return Quantizer("awq", (QuantizerRule(scheme),), ignored, description=about, head=head)
-
-
-def _mxfp4(fields: Fields) -> Quantizer:
-    return Quantizer("mxfp4", (QuantizerRule(MXFP4),), _skipped(fields), description="mxfp4 experts", experts_only=True)
-
-
-def _mxfp8(fields: Fields) -> Quantizer:
-    """MiniMax' format, which vLLM reads as modelopt's (quantization/__init__.py, 0.33)."""
-    return Quantizer("mxfp8", (QuantizerRule(MXFP8),), _skipped(fields), description="mxfp8")
-
-
-def _fp_quant(fields: Fields) -> Quantizer:
-    """FP-Quant: 4-bit floats and, in every projection, two matrices that rotate its inputs (quantization/fp_quant.py,
-    0.33; of a group each, so that they are left out)."""
-    kind = fields.text("forward_dtype", default="mxfp4")
-    scheme = replace(NVFP4 if kind == "nvfp4" else MXFP4, method="fp_quant")
-    return Quantizer("fp_quant", (QuantizerRule(scheme),), _skipped(fields), description=f"FP-Quant {kind}"[:60])
-
-
-def _bitsandbytes(fields: Fields) -> Quantizer:
-    bits = 8 if fields.flag("load_in_8bit") else 4
-    scheme = Scheme("bitsandbytes", bits, group=64 if bits == 4 else 0, scale_bytes=4, weight_only=True)
-    ignored = Ignored((*fields.texts("llm_int8_skip_modules"), "lm_head"))
-    return Quantizer("bitsandbytes", (QuantizerRule(scheme),), ignored, description=f"bitsandbytes {bits} bit")
-
-
-_READERS = {
-    "fp8": _fp8, "deepseek_v4_fp8": _fp8, "fbgemm_fp8": _fbgemm, "awq": _awq, "awq_marlin": _awq, "auto_awq": _awq,
-    "gptq": read_gptq, "gptq_marlin": read_gptq, "auto_gptq": read_gptq, "auto-round": read_autoround,
-    "auto_round": read_autoround, "inc": read_autoround, "mxfp4": _mxfp4, "gpt_oss_mxfp4": _mxfp4, "mxfp8": _mxfp8,
-    "fp_quant": _fp_quant, "bitsandbytes": _bitsandbytes, "torchao": read_torchao, "quark": read_quark,
-    "compressed-tensors": read_compressed,
-}  # fmt: skip
+def _reader(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(import_module(f"rayllm_ctl.catalog.modelconfig.formats.{module}"), function)

@@ -1,1 +1,1 @@
-"""quantization_config of the formats that describe single modules or several ways at once."""
+"""quantization_config of each format."""
