@@ -82,6 +82,8 @@ DYNAMIC = {"dtype": "fp8_e4m3", "qscheme": "per_tensor", "is_dynamic": True}
     ],
 )
 def test_bits_of_a_weight_by_format(quantization: dict[str, Any], bits: float) -> None:
+    """The parameters that vLLM 0.29's own layers get on torch's meta device: Quark's fp4 and fp6, mxfp8 of AutoRound,
+    modelopt and compressed-tensors, nvfp4 of these and of FP-Quant."""
     facts = read(LLAMA, **quantization)
     assert set(stored(facts).values()) == {bits}
     assert read_config(compact({**LLAMA, "quantization_config": quantization})) == facts
