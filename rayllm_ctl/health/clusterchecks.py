@@ -117,7 +117,7 @@ def _parts(nodes: Iterable[Node]) -> Iterator[Check]:
     for (label, partition), count in sorted(found.items(), key=lambda item: item[0][0]):
         what = f"{count} nodes have" if count > 1 else "a node has"
         detail = f"{what} {label}, {partition.what}, which cannot be planned: {partition.why}"
-        yield Check("nodes", "partial GPUs", None, detail, ("rayllm-ctl gpus",))
+        yield Check("nodes", "partial GPUs", None, detail, (Hint("rayllm-ctl gpus"),))
 
 
 def _gpu_of(node: Node, gpus: Iterable[GPU]) -> GPU | None:

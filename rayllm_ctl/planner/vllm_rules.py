@@ -230,8 +230,49 @@ SERVERS_DRAIN = VersionRule((0, 18, 0), "engine/arg_utils.py shutdown_timeout")
 
 BUILDS_LACK_VOLTA = VersionRule((0, 20, 0), "pytorch#172352, vllm#39878")
 """PyTorch 2.11 left compute capability 7.0 out of its CUDA 12.8 and 13 builds; 0.19.1 of vLLM already failed on it."""
-BUILDS_HAVE_BLACKWELL = VersionRule((0, 9, 0), "requirements/cuda.txt: PyTorch 2.7, whose builds for CUDA 12.8 have it")
+BUILDS_HAVE_BLACKWELL = VersionRule((0, 9, 0), "setup.py, requirements: PyTorch 2.7 and its builds for CUDA 12.8")
 """0.8.5 requires PyTorch 2.6, built for CUDA 12.4."""
+
+# What checkpoints need of a release.
+
+_ALGORITHMS = "quantization/modelopt.py QUANT_ALGOS (LINEAR_ALGOS since 0.30); read in 0.13 to 0.33"
+_AUTOROUND = "quantization/inc.py SUPPORTED_DTYPES; read in 0.22 to 0.29"
+_SHORTHANDS = "config/quantization.py _ONLINE_SHORTHANDS; read in 0.22 to 0.33"
+
+MODELOPT_FP8_BY_CHANNEL = VersionRule((0, 14, 0), _ALGORITHMS)
+MODELOPT_FP8_BY_BLOCK = VersionRule((0, 14, 0), _ALGORITHMS)
+MODELOPT_MXFP8 = VersionRule((0, 16, 0), _ALGORITHMS)
+MODELOPT_MIXED = VersionRule((0, 17, 0), _ALGORITHMS)
+MODELOPT_NVFP4_WEIGHTS = VersionRule((0, 21, 0), _ALGORITHMS)
+MODELOPT_BLOCK_SCALES = VersionRule((0, 30, 0), _ALGORITHMS)
+AUTOROUND_MX = VersionRule((0, 24, 0), _AUTOROUND)
+AUTOROUND_FP8 = VersionRule((0, 29, 0), _AUTOROUND)
+
+ASYMMETRIC_GPTQ = VersionRule(_EVER, "quantization/gptq.py; not in auto_gptq.py TYPE_MAP", until=(0, 22, 0))
+ACTIVATION_ORDER = VersionRule(
+    _EVER, "utils/gptq_utils.py and compressed_tensors.py; read in 0.29 and 0.30", until=(0, 30, 0)
+)
+SPARSE_WEIGHTS = VersionRule(_EVER, "compressed_tensors_24.py, gone since 0.19", until=(0, 19, 0))
+
+GPTQ_HAS_KERNELS = VersionRule(_EVER, "quantization/gptq.py, before auto_gptq.py TYPE_MAP", until=(0, 22, 0))
+"""Kernels for weights of 2 and 3 bits."""
+
+AUTOROUND_TAKES_ALL_WIDTHS = VersionRule((0, 30, 0), "inc_wna16_scheme.py CUDA_HUMMING_SUPPORTED_BITS")
+
+AWQ_IN_8_BITS = VersionRule(_EVER, "awq_marlin.py TYPE_MAP; read in 0.11.1 and 0.12", until=(0, 12, 0))
+
+MXFP8_WHILE_LOADING = VersionRule((0, 22, 0), _SHORTHANDS)
+MXFP4_WHILE_LOADING = VersionRule((0, 28, 0), _SHORTHANDS)
+
+FP8_READS_ALONE = VersionRule((0, 31, 0), "quantization/fp8.py of 0.31")
+"""fp8 only reads checkpoints, and fp8_per_tensor quantizes while loading."""
+
+_NO_FLOAT16 = "config/model.py _FLOAT16_NOT_SUPPORTED_MODELS; read in 0.9.2 to 0.33, not in 0.8.5"
+
+FLOAT16_IS_REJECTED = VersionRule((0, 9, 0), _NO_FLOAT16)
+"""Models that overflow in float16 are not served in it."""
+
+PLAMO2_REJECTS_FLOAT16 = VersionRule((0, 9, 0), _NO_FLOAT16, until=(0, 27, 0))
 
 # Speed.
 

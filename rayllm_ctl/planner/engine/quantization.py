@@ -8,35 +8,28 @@ from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.plan.facts import Linear
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Reason
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine, requires
 from rayllm_ctl.planner.memory.estimate import online_scheme
 from rayllm_ctl.planner.request import Request
+from rayllm_ctl.planner.vllm_rules import VersionRule
 
 _Release = tuple[int, int, int]
 
-_Interval = tuple[_Release, _Release | None]
-_ALL: _Interval = ((0, 0, 0), None)
-
-_NEEDS: dict[str, _Interval] = {
-    "modelopt FP8_PER_CHANNEL_PER_TOKEN": ((0, 14, 0), None),
-    "modelopt FP8_PB_WO": ((0, 14, 0), None),
-    "modelopt MXFP8": ((0, 16, 0), None),
-    "modelopt MIXED_PRECISION": ((0, 17, 0), None),
-    "modelopt W4A16_NVFP4": ((0, 21, 0), None),
-    "modelopt FP8_BLOCK_SCALES": ((0, 30, 0), None),
-    "autoround-mx": ((0, 24, 0), None),
-    "autoround-fp8": ((0, 29, 0), None),
-    "asymmetric-gptq": ((0, 0, 0), (0, 22, 0)),
-    "activation-order": ((0, 0, 0), (0, 30, 0)),
-    "sparse-24": ((0, 0, 0), (0, 19, 0)),
+_NEEDS: dict[str, VersionRule] = {
+    "modelopt FP8_PER_CHANNEL_PER_TOKEN": vllm_rules.MODELOPT_FP8_BY_CHANNEL,
+    "modelopt FP8_PB_WO": vllm_rules.MODELOPT_FP8_BY_BLOCK,
+    "modelopt MXFP8": vllm_rules.MODELOPT_MXFP8,
+    "modelopt MIXED_PRECISION": vllm_rules.MODELOPT_MIXED,
+    "modelopt W4A16_NVFP4": vllm_rules.MODELOPT_NVFP4_WEIGHTS,
+    "modelopt FP8_BLOCK_SCALES": vllm_rules.MODELOPT_BLOCK_SCALES,
+    "autoround-mx": vllm_rules.AUTOROUND_MX,
+    "autoround-fp8": vllm_rules.AUTOROUND_FP8,
+    "asymmetric-gptq": vllm_rules.ASYMMETRIC_GPTQ,
+    "activation-order": vllm_rules.ACTIVATION_ORDER,
+    "sparse-24": vllm_rules.SPARSE_WEIGHTS,
 }
-"""The first release that takes what a checkpoint needs, and the first that no longer does.
-
-Algorithms of modelopt: quantization/modelopt.py QUANT_ALGOS (LINEAR_ALGOS since 0.30), read in 0.13 to 0.33. AutoRound:
-inc.py SUPPORTED_DTYPES, read in 0.22 to 0.29. Asymmetric GPTQ: gptq.py is gone since 0.22, and auto_gptq.py TYPE_MAP
-has symmetric types alone. Activation order: utils/gptq_utils.py and compressed_tensors.py, read in 0.29 and 0.30.
-Sparse weights: compressed_tensors_24.py is gone since 0.19.
-"""
+"""The releases that take what a checkpoint needs."""
 
 _ABOUT = {
     "autoround-mx": "AutoRound's weights in MX floats (data_type: mx_fp)",
@@ -48,13 +41,7 @@ _ABOUT = {
 
 _GPTQ_BITS = (2, 3, 4, 8)
 _MARLIN_BITS = (4, 8)
-_MARLIN_ALONE: _Release = (0, 22, 0)
-_HUMMING: _Release = (0, 30, 0)
-"""Widths for which vLLM has GPTQ kernels: those of gptq.py until 0.21, since then Marlin's (auto_gptq.py TYPE_MAP).
-AutoRound's other widths run on another kernel since 0.30 (inc_wna16_scheme.py CUDA_HUMMING_SUPPORTED_BITS)."""
-
-_AWQ_BITS_8: _Release = (0, 12, 0)
-"""The first release without AWQ weights of 8 bits (awq_marlin.py TYPE_MAP, read in 0.11.1 and 0.12)."""
+"""Widths for which vLLM has GPTQ kernels: those of gptq.py, and of Marlin's."""
 
 _CHECKPOINT_ONLY = frozenset(
     {"awq", "gptq", "compressed-tensors", "modelopt", "mxfp4", "fbgemm_fp8", "fp_quant", "quark", "moe_wna16"}
@@ -64,12 +51,8 @@ _CHECKPOINT_ONLY = frozenset(
 _ALIASES = {"inc": ("auto-round", "auto_round")}
 """Earlier names of methods: vLLM 0.9 to 0.23 calls AutoRound's format auto-round, inc since 0.10."""
 
-_ONLINE_SINCE: dict[str, _Release] = {"mxfp4": (0, 28, 0), "mxfp8": (0, 22, 0)}
-"""Names of checkpoints' methods that quantize while loading since a release (config/quantization.py
-_ONLINE_SHORTHANDS, read in 0.22 to 0.33)."""
-
-_FP8_RENAMED: _Release = (0, 31, 0)
-"""Since then fp8 only reads checkpoints, and fp8_per_tensor quantizes while loading (quantization/fp8.py of 0.31)."""
+_ONLINE = {"mxfp4": vllm_rules.MXFP4_WHILE_LOADING, "mxfp8": vllm_rules.MXFP8_WHILE_LOADING}
+"""Names of checkpoints' methods that quantize while loading in some releases."""
 
 _BLACKWELL_ALONE = frozenset({"nvfp4_per_token"})
 """Methods whose only kernel is FlashInfer TRT-LLM's (quantization/online/nvfp4.py, 0.33)."""
@@ -77,7 +60,7 @@ _BLACKWELL_ALONE = frozenset({"nvfp4_per_token"})
 
 def online_fp8(release: _Release) -> str:
     """vLLM's name for fp8 with a scale per tensor, quantized while loading."""
-    return "fp8" if release < _FP8_RENAMED else "fp8_per_tensor"
+    return "fp8_per_tensor" if vllm_rules.FP8_READS_ALONE.holds(release) else "fp8"
 
 
 def quantization_problems(request: Request) -> Iterator[Refusal]:
@@ -103,7 +86,7 @@ def _method(request: Request) -> Iterator[Refusal]:
         message = f"the checkpoint is quantized with {own.method} and cannot be quantized with {wanted}"
         reason = Reason("quantization-contradicts-checkpoint", message)
         yield Refusal(reason, f"--quantization {own.method}", changed_engine(quantization=own.method))
-    elif wanted and not own and wanted == "fp8" and release >= _FP8_RENAMED:
+    elif wanted and not own and wanted == "fp8" and vllm_rules.FP8_READS_ALONE.holds(release):
         message = f"vLLM {version} quantizes to fp8 while loading under the name {instead}; fp8 only reads checkpoints"
         yield Refusal(Reason("quantization-needs-checkpoint", message), *to_fp8)
     elif wanted and not own and _reads_alone(wanted, release):
@@ -116,8 +99,8 @@ def _method(request: Request) -> Iterator[Refusal]:
 
 def _reads_alone(method: str, release: _Release) -> bool:
     """Whether a method only reads quantized checkpoints."""
-    since = _ONLINE_SINCE.get(method)
-    return release < since if since else _family(method) in _CHECKPOINT_ONLY
+    online = _ONLINE.get(method)
+    return not online.holds(release) if online else _family(method) in _CHECKPOINT_ONLY
 
 
 def _family(method: str) -> str:
@@ -136,13 +119,14 @@ def _needs(request: Request) -> Iterator[Refusal]:
         return
     needs = own.needs | ({"activation-order"} if _has_activation_order(request) else set())
     for need in sorted(needs):
-        since, until = _NEEDS.get(need, _ALL)
-        about = _ABOUT.get(need, need)
-        if engine.release < since:
+        rule, about = _NEEDS.get(need), _ABOUT.get(need, need)
+        if rule is None or rule.holds(engine.release):
+            continue
+        if engine.release < rule.since:
             message = f"the checkpoint has {about}, which vLLM {engine.version} does not support"
-            yield Refusal(Reason("quantization-unknown", message, f"--vllm-version {_number(since)}"))
-        elif until is not None and engine.release >= until:
-            message = f"the checkpoint has {about}, which vLLM supports up to the releases before {_number(until)}"
+            yield Refusal(Reason("quantization-unknown", message, f"--vllm-version {_number(rule.since)}"))
+        elif rule.until is not None:
+            message = f"the checkpoint has {about}, which vLLM supports up to the releases before {_number(rule.until)}"
             yield Refusal(Reason("quantization-removed", message))
 
 
@@ -166,10 +150,11 @@ def _linears(request: Request) -> Iterator[Linear]:
 def _widths(request: Request) -> Iterator[Refusal]:
     """Weights that no kernel takes, however many GPUs share them."""
     release, version = request.engine.release, request.engine.version
+    gptq = _GPTQ_BITS if vllm_rules.GPTQ_HAS_KERNELS.holds(release) else _MARLIN_BITS
     widths = {
-        "gptq": _GPTQ_BITS if release < _MARLIN_ALONE else _MARLIN_BITS,
-        "inc": _GPTQ_BITS if release < _MARLIN_ALONE else _MARLIN_BITS if release < _HUMMING else range(2, 9),
-        "awq": _MARLIN_BITS if release < _AWQ_BITS_8 else (4,),
+        "gptq": gptq,
+        "inc": range(2, 9) if vllm_rules.AUTOROUND_TAKES_ALL_WIDTHS.holds(release) else gptq,
+        "awq": _MARLIN_BITS if vllm_rules.AWQ_IN_8_BITS.holds(release) else (4,),
     }
     for linear in _linears(request):
         scheme = linear.scheme

@@ -10,6 +10,7 @@ from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import EngineSettings
 from rayllm_ctl.model.spec.service import LLMService, Load
+from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.request import Request, Shape, Workload
 
@@ -52,17 +53,14 @@ def resolve_settings(
     )
 
 
-_WITHOUT_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
-_PLAMO2_UNTIL = (0, 27, 0)
-_FLOAT16_REJECTED = (0, 9, 0)
+_WITHOUT_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4"})
 
 
 def rejects_float16(facts: ModelFacts, release: tuple[int, int, int]) -> bool:
-    """Whether a version does not serve the model in float16 (config/model.py _FLOAT16_NOT_SUPPORTED_MODELS, read in
-    0.9.2 to 0.33; not in 0.8.5)."""
-    if facts.model_type == "plamo2" and release >= _PLAMO2_UNTIL:
-        return False
-    return facts.model_type in _WITHOUT_FLOAT16 and release >= _FLOAT16_REJECTED
+    """Whether a version does not serve the model in float16."""
+    if facts.model_type == "plamo2":
+        return vllm_rules.PLAMO2_REJECTS_FLOAT16.holds(release)
+    return facts.model_type in _WITHOUT_FLOAT16 and vllm_rules.FLOAT16_IS_REJECTED.holds(release)
 
 
 def resolve_dtype(wanted: str | None, facts: ModelFacts, gpu: GPU, release: tuple[int, int, int] | None = None) -> str:
