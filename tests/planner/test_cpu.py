@@ -84,9 +84,9 @@ def test_contradictions_are_refused_on_cpus_too() -> None:
 
 
 def test_a_load_that_has_no_say_is_told() -> None:
-    assert plan_cpu(service(), ENGINE, TINY, "file").notes == ()
+    assert plan_cpu(service(), ENGINE, TINY, "file").warnings == ()
     loaded = replace(service(), load=Load(concurrency=5))
-    assert "load" in plan_cpu(loaded, ENGINE, TINY, "file").notes[0]
+    assert "load" in plan_cpu(loaded, ENGINE, TINY, "file").warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_context_that_nobody_states_holds_the_load() -> None:
     plan = plan_cpu(replace(service(), load=load), ENGINE, facts, "file")
     assert plan.engine is not None
     assert (plan.verdict, plan.engine.max_model_len) == ("fits", 7000)
-    assert plan.notes[0].startswith("of the load, only the lengths of requests count")
+    assert plan.warnings[0].startswith("of the load, only the lengths of requests count")
 
 
 def test_the_size_of_the_cache_comes_from_the_environment_first() -> None:
@@ -147,4 +147,4 @@ def test_the_size_of_the_cache_comes_from_the_environment_first() -> None:
 
 def test_a_draft_model_that_is_not_counted_is_named() -> None:
     found = plan_cpu(service(args={"speculative_config": {"model": "org/small"}}), ENGINE, dense(layers=2), "test")
-    assert any("draft model org/small is not counted" in note for note in found.notes)
+    assert any("draft model org/small is not counted" in note for note in found.warnings)

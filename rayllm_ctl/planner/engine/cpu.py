@@ -61,7 +61,8 @@ def plan_cpu(
         startup=startup(
             weights, download=service.model.path is None, complex_model=False, eager=_eager(settings), cpu=True
         ),
-        notes=(*notes, *_unplanned(service), *size_notes(pods, planned)),
+        notes=(*notes, *size_notes(pods, planned)),
+        warnings=tuple(_unplanned(service)),
     )
     if facts is None:
         return replace(plan, verdict="risky", proven=False, reasons=(_not_visible(service),))

@@ -14,7 +14,7 @@ from rayllm_ctl.planner.engine.context import context_reasons, default_context
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.speed.startup import startup
 from rayllm_ctl.planner.transformers.activations import transformers_layer_bytes
-from rayllm_ctl.planner.transformers.gpu import checkpoint_bytes, contradictions, gpu_notes, not_planned
+from rayllm_ctl.planner.transformers.gpu import checkpoint_bytes, contradictions, gpu_notes, load_warnings, speed_notes
 from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, context_of, options_of
 from rayllm_ctl.planner.transformers.parts import Loading, parts_of
 
@@ -34,7 +34,7 @@ def plan_transformers_cpu(request: Request) -> Plan:
     working = batch * request_bytes + transformers_layer_bytes(facts, loading)
     stored = request.checkpoint_bytes or checkpoint_bytes(request)
     plan = _plan(service, request.source, loading, batch, weights, request_bytes, working, stored)
-    plan = replace(plan, notes=(*request.notes, *gpu_notes(request)))
+    plan = replace(plan, notes=(*request.notes, *gpu_notes(request)), warnings=load_warnings(service.load))
     assert plan.pods is not None
     limit = plan.pods.worker_memory
     if weights + working <= parse_quantity(limit):
@@ -62,7 +62,8 @@ def plan_unseen_cpu(service: LLMService, source: str) -> Plan:
         "config.json",
         "--model-config FOLDER",
     )
-    return replace(plan, verdict="risky", proven=False, reasons=(unseen,), notes=(not_planned(service.load),))
+    notes, warnings = speed_notes(service.load), load_warnings(service.load)
+    return replace(plan, verdict="risky", proven=False, reasons=(unseen,), notes=notes, warnings=warnings)
 
 
 def _plan(

@@ -26,6 +26,8 @@ from rayllm_ctl.planner.transformers.search import (
     with_cpu_memory,
 )
 
+_NO_SPEED = "speed with Transformers is not planned"
+
 
 def plan_transformers(request: Request, *, explain: bool = False) -> Plan:
     """The plan; engine and catalog of the request are those of vLLM and the GPUs. explain: with every candidate."""
@@ -42,6 +44,7 @@ def plan_transformers(request: Request, *, explain: bool = False) -> Plan:
         reasons=(*chosen.reasons, *(why_transformers(request, found) if chosen.verdict == "fits" else ())),
         candidates=transformers_summaries(found) if explain else (),
         notes=(*request.notes, *gpu_notes(request)),
+        warnings=load_warnings(service.load),
     )
     if chosen.verdict == "does-not-fit" or (chosen.verdict == "risky" and not _caveat_alone(chosen)):
         offloaded = with_cpu_memory(request, chosen)
@@ -79,12 +82,18 @@ def gpu_notes(request: Request) -> Iterator[str]:
     if facts.moe and service.engine.quantization is not None:
         method = service.engine.quantization
         yield f"{method} leaves routed experts as they are: Transformers has them in no linear layer"
-    yield not_planned(service.load)
+    yield from speed_notes(service.load)
 
 
-def not_planned(load: Load) -> str:
-    """The note that no speed is planned, and which part of the load counts."""
-    return "; ".join(filter(None, ("speed with Transformers is not planned", ignored_load(load))))
+def speed_notes(load: Load) -> tuple[str, ...]:
+    """The note that no speed is planned, unless `load_warnings` states it."""
+    return () if ignored_load(load) else (_NO_SPEED,)
+
+
+def load_warnings(load: Load) -> tuple[str, ...]:
+    """Which part of a load counts, if there is one: no speed is planned."""
+    ignored = ignored_load(load)
+    return (f"{_NO_SPEED}; {ignored}",) if ignored else ()
 
 
 def transformers_plan(

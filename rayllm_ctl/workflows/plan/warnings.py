@@ -1,15 +1,14 @@
-"""Notes of `render` and `deploy` on a plan: the source of facts, a GPU's name, a missing token, an ignored load."""
+"""Additional notes of `render` and `deploy` on a plan: the source of facts, a GPU's name, a missing token."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from rayllm_ctl.catalog.gpus import reading
 from rayllm_ctl.catalog.models import is_gated
 from rayllm_ctl.model.plan.plan import Plan
-from rayllm_ctl.model.spec.service import LLMService, Load
+from rayllm_ctl.model.spec.service import LLMService
 
 UNSEEN = "unknown (the folder is only visible in the pod)"
 """The source of the facts of a model whose files only the pods have."""
@@ -18,19 +17,10 @@ TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH")
 """Environment variables with a token for the hub, or the path of one."""
 
 
-_NO_SPEED = re.compile("speed (?:on CPUs|with Transformers) is not planned")
-"""In the note of planner.engine.cpu and of planner.transformers.gpu on a load that has no effect."""
-
-
 def warned(service: LLMService, plan: Plan, *, needs_token: bool = True) -> Plan:
     """`plan` with the notes to show before it is deployed. needs_token: False if the pods have a token for the hub from
     elsewhere than the spec, or do not need one."""
-    ignored = [note for note in plan.notes if service.load != Load() and _NO_SPEED.search(note)]
-    return replace(
-        plan,
-        notes=tuple(note for note in plan.notes if note not in ignored),
-        warnings=(*_warnings(service, plan.facts_source, needs_token), *ignored),
-    )
+    return replace(plan, warnings=(*_warnings(service, plan.facts_source, needs_token), *plan.warnings))
 
 
 def _warnings(service: LLMService, source: str, needs_token: bool) -> Iterator[str]:
