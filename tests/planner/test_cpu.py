@@ -84,7 +84,8 @@ def test_contradictions_are_refused_on_cpus_too() -> None:
 
 
 def test_a_load_that_has_no_say_is_told() -> None:
-    assert plan_cpu(service(), ENGINE, TINY, "file").warnings == ()
+    plan = plan_cpu(service(), ENGINE, TINY, "file")
+    assert plan.notes == plan.warnings == ()
     loaded = replace(service(), load=Load(concurrency=5))
     assert "load" in plan_cpu(loaded, ENGINE, TINY, "file").warnings[0]
 
