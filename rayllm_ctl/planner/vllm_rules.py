@@ -27,7 +27,9 @@ _EVER = (0, 0, 0)
 """Since before the oldest release of the catalog."""
 
 _CACHE = "v1/core/kv_cache_utils.py and envs.py of each release"
-_RUNNER = "config/vllm.py use_v2_model_runner; read in 0.25, 0.26 and 0.28 to 0.32"
+_RUNNER = (
+    "config/vllm.py use_v2_model_runner, _get_v2_model_runner_unsupported_features; read in 0.25, 0.26 and 0.28 to 0.33"
+)
 _STATES = "config/model.py is_prefix_caching_supported, engine/arg_utils.py; read in 0.17, 0.25 to 0.29 and 0.32"
 
 # The layout of the KV cache.
@@ -109,6 +111,9 @@ SECOND_RUNNER_DRAFTS_IN_STAGES = VersionRule((0, 30, 0), _RUNNER)
 
 SECOND_RUNNER_DRAFTS_BY_MODEL = VersionRule((0, 31, 0), _RUNNER)
 SECOND_RUNNER_DRAFTS_BY_NGRAM = VersionRule((0, 32, 0), _RUNNER)
+SECOND_RUNNER_DRAFTS_BY_HEADS = VersionRule((0, 33, 0), _RUNNER)
+"""Medusa and MLP speculators."""
+
 SECOND_RUNNER_TAKES_LOGITS_PROCESSORS = VersionRule((0, 31, 0), _RUNNER)
 SECOND_RUNNER_TAKES_PROMPT_EMBEDS = VersionRule((0, 29, 0), _RUNNER)
 SECOND_RUNNER_SHARES_KV = VersionRule((0, 30, 0), _RUNNER)

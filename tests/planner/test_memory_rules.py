@@ -247,6 +247,8 @@ DRAFTING = {"model": "org/draft", "num_speculative_tokens": 3}
         ("0.30.0", {"speculative_config": DRAFTING}, {}, False),
         ("0.31.0", {"speculative_config": DRAFTING}, {}, True),
         ("0.32.0", {"speculative_config": {"method": "medusa", **DRAFTING}}, {}, False),
+        ("0.33.0", {"speculative_config": {"method": "medusa", **DRAFTING}}, {}, True),
+        ("0.33.0", {"speculative_config": {"method": "suffix", **DRAFTING}}, {}, False),
         ("0.28.0", {"enable_prompt_embeds": True}, {}, False),
         ("0.29.0", {"enable_prompt_embeds": True}, {}, True),
         ("0.29.0", {"logits_processors": ["x:Y"]}, {}, False),

@@ -14,7 +14,7 @@ from rayllm_ctl.planner.memory.drafts import as_mapping, speculative_method
 from rayllm_ctl.planner.memory.engine import Release
 
 _SECOND_ONLY = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark"})
-_FIRST_ONLY = frozenset({"suffix", "medusa", "mlp_speculator", "custom_class"})
+_FIRST_ONLY = frozenset({"suffix", "custom_class"})
 _SPARSE_ON_ROCM = frozenset({"DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM"})
 
 
@@ -66,6 +66,8 @@ def _unsupported_methods(release: Release) -> frozenset[str]:
     named = _FIRST_ONLY
     if not vllm_rules.SECOND_RUNNER_DRAFTS_BY_NGRAM.holds(release):
         named = named | {"ngram", "ngram_gpu"}
+    if not vllm_rules.SECOND_RUNNER_DRAFTS_BY_HEADS.holds(release):
+        named = named | {"medusa", "mlp_speculator"}
     return named if vllm_rules.SECOND_RUNNER_DRAFTS_BY_MODEL.holds(release) else named | {"draft_model"}
 
 
