@@ -58,14 +58,16 @@ _PACKAGES = ("vllm.model_executor.models", "vllm.model_executor.layers.mamba", "
 
 
 _NEUTRAL = {
-    "activation_dropout": 0.0, "activation_function": "gelu", "attention_dropout": 0.0, "downsample_factor": 4,
-    "dropout": 0.0, "encoder_layerdrop": 0.0, "eos_token_id": 0, "fullatt_block_indexes": [7, 15, 23, 31],
-    "hidden_act": "silu", "im_patch_id": 0, "image_tag_type": "", "image_token_id": 0, "img_processor": None,
-    "in_channels": 3, "layer_norm_eps": 1e-6, "layer_norm_type": "rms", "multimodal_projector_bias": True,
-    "norm_after": False, "num_channels": 3, "original_rope": True, "output_dim": None, "pad_token_id": 0,
-    "pooling_attention_mask": False, "projector_hidden_act": "gelu", "ps_version": "v2", "rms_norm_eps": 1e-6,
-    "scale_embedding": False, "template": None, "use_rope2d": True, "visual_token_window_size": 64,
-    "weight_tying": False, "window_size": 112,
+    "activation_dropout": 0.0, "activation_function": "gelu", "att_impl_type": "GQA", "attention_dropout": 0.0,
+    "audio_segment_size": 6000, "downsample_factor": 4, "dropout": 0.0, "encoder_layerdrop": 0.0, "eos_token_id": 0,
+    "fullatt_block_indexes": [7, 15, 23, 31], "hidden_act": "silu", "hidden_stride": 2, "im_patch_id": 0,
+    "image_patch_id": 0, "image_tag_type": "", "image_token_id": 0, "img_processor": None, "in_channels": 3,
+    "input_local_hidden_dropout": 0.0, "layer_norm_eps": 1e-06, "layer_norm_type": "rms", "ls_init_value": None,
+    "multimodal_projector_bias": True, "norm_after": False, "num_channels": 3, "original_rope": True,
+    "output_dim": None, "pad_token_id": 0, "pooling_attention_mask": False, "projector_hidden_act": "gelu",
+    "ps_version": "v2", "rms_norm_eps": 1e-06, "rope_scaling_layers": None, "rope_theta": 10000.0,
+    "scale_embedding": False, "speech_zeroemb_idx": "1024", "template": None, "use_rope": True, "use_rope2d": True,
+    "visual_token_window_size": 64, "weight_tying": False, "window_size": 112,
 }  # fmt: skip
 """Fields that models read and that do not decide sizes: the data leaves them out."""
 
@@ -221,7 +223,10 @@ def _plain_init(self: transformers.PretrainedConfig, **fields: object) -> None:
     for key, value in nested.items():
         kind = value.get("model_type")
         known = CONFIG_MAPPING[kind] if kind in CONFIG_MAPPING else transformers.PretrainedConfig  # noqa: SIM401
-        setattr(self, key, known(**{name: item for name, item in value.items() if name != "model_type"}))
+        inner = known(**{name: item for name, item in value.items() if name != "model_type"})
+        if kind:
+            inner.model_type = kind
+        setattr(self, key, inner)
 
 
 def _class_of(folder: Path, architecture: str) -> type:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from scripts.knowledge import wheels
-from scripts.knowledge.objects import pages
+from scripts.knowledge.objects import BUILDS, DATA, pages
 
 
 @pytest.fixture
@@ -64,3 +65,16 @@ def test_pages_are_those_of_16_tokens_or_of_a_state() -> None:
         [12288, 3, 3, 6, "SlidingWindowSpec"],
     ]
     assert pages(specs) == [[8192, 0, 3], [12288, 3, 6], [536576, 0, 6]]
+
+
+def test_what_models_need_to_be_built_is_said_of_models_that_the_data_has() -> None:
+    names = {
+        "architectures.json": set(json.loads((DATA / "architectures.json").read_text())["cases"]),
+        "encoders.jsonl": {json.loads(line)["name"] for line in (DATA / "encoders.jsonl").read_text().splitlines()},
+        "parameters.json": {row[0] for row in json.loads((DATA / "parameters.json").read_text())["rows"]},
+    }
+    for file, known in names.items():
+        needs, unbuilt = BUILDS[file]["models"], BUILDS[file]["unbuilt"]
+        assert set(needs) | set(unbuilt) <= known
+        assert not set(needs) & set(unbuilt)
+        assert all(unbuilt.values()), "a model that is not built has the reason"
