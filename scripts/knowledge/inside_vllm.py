@@ -69,7 +69,7 @@ _NEUTRAL = {
     "scale_embedding": False, "speech_zeroemb_idx": "1024", "template": None, "use_rope": True, "use_rope2d": True,
     "visual_token_window_size": 64, "weight_tying": False, "window_size": 112,
 }  # fmt: skip
-"""Fields that models read and that do not decide sizes: the data leaves them out."""
+"""Fields that models read and the data leaves out: they decide no size, or have this value in all models here."""
 
 
 def _neutral(_: object, name: str) -> object:
