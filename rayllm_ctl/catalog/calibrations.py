@@ -25,6 +25,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from rayllm_ctl.catalog.yaml_text import parse_yaml
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.files import read_input
 from rayllm_ctl.model.plan.calibration import Calibration
@@ -53,7 +54,7 @@ def read_calibrations(path: Path) -> tuple[Calibration, ...]:
     import yaml
 
     try:
-        document = yaml.safe_load(text)
+        document = parse_yaml(text)
     except yaml.YAMLError as error:
         raise UsageError(f"calibration file {path} is not valid YAML: {' '.join(str(error).split())}") from error
     entries = document.get("calibrations") if isinstance(document, Mapping) else None

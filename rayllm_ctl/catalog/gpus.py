@@ -160,8 +160,17 @@ def _priced(own: price_lists.PriceList | None) -> dict[str, tuple[Mapping[str, f
             before, origin = priced.get(name, ({}, ""))
             clouds = f"{', '.join(by_cloud)}: {source.note}"
             priced[name] = ({**before, **by_cloud}, f"{origin}; {clouds}" if origin else f"{source.origin}, {clouds}")
-    if own is not None:
-        priced |= {_listed(name, own): (by_cloud, f"{own.origin}, {own.note}") for name, by_cloud in own.by_gpu.items()}
+    named: dict[str, str] = {}
+    if own is None:
+        return priced
+    for name, by_cloud in own.by_gpu.items():
+        gpu = _listed(name, own)
+        if gpu in named:
+            raise UsageError(
+                f"price list {own.origin}: {named[gpu]} and {name} are the same GPU, {gpu}", hint="remove one of them"
+            )
+        named[gpu] = name
+        priced[gpu] = by_cloud, f"{own.origin}, {own.note}"
     return priced
 
 

@@ -15,7 +15,6 @@ keep them. The file is `--prices FILE`, else `$XDG_CONFIG_HOME/rayllm-ctl/prices
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rayllm_ctl.catalog import data
+from rayllm_ctl.catalog.yaml_text import parse_yaml
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.files import read_input
 from rayllm_ctl.frozen import dataclass
@@ -31,6 +31,8 @@ ANYWHERE = "any"
 """The cloud of a price that was given as a bare number."""
 
 _MAX_BYTES = 1_000_000
+_MOST = 1_000_000
+"""USD per GPU and hour."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def _parse(path: Path) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        return parse_yaml(text)
     except yaml.YAMLError as error:
         raise UsageError(f"price list {path} is not valid YAML: {' '.join(str(error).split())}", hint=_FORM) from error
 
@@ -101,8 +103,10 @@ def _checked(document: Any, where: str) -> PriceList:
         by_cloud = value if isinstance(value, Mapping) else {ANYWHERE: value}
         prices[str(name)] = {}
         for cloud, amount in by_cloud.items():
-            if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not 0 <= amount < math.inf:
+            if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not 0 <= amount <= _MOST:
                 raise _wrong(where, f"the price of {name} ({cloud}) is {amount!r}, not a number of USD per hour")
+            if amount == 0:
+                raise _wrong(where, f"the price of {name} ({cloud}) is 0; it must be more, such as the cost of power")
             prices[str(name)][str(cloud)] = float(amount)
     note = ", ".join(str(document[key]) for key in ("date", "source") if document.get(key))
     return PriceList(prices, where, note or "no date given")

@@ -68,6 +68,13 @@ def test_the_configuration_folder_is_looked_at(home: Path) -> None:
         ("prices: {L4: .nan}", "is nan"),
         ("prices: {L4: .inf}", "is inf"),
         ("prices: {L4: true}", "is True"),
+        ("prices: {L4: 0}", "the price of L4 .any. is 0; it must be more"),
+        ("prices: {L4: {aws: 0.0, gcp: 1}}", "the price of L4 .aws. is 0"),
+        ("prices: {L4: 1e308}", r"is '1e308'|is 1e\+308"),
+        ("prices: {L4: 1, T4: 1, L4: 2}", 'the key "L4" is twice.*line 1'),
+        ("prices: {L4: {aws: 1,\n aws: 2}}", 'the key "aws" is twice.*line 2'),
+        ("prices: {L4: 1}\nprices: {L4: 2}", 'the key "prices" is twice'),
+        ('{"prices": {"L4": 1, "L4": 2}}', 'the key "L4" is twice'),
         ("prices: {L4: {aws: [1]}}", r"L4 .aws. is \[1\]"),
         ("prices: {L4: 1}\ncurrency: EUR", "unknown key `currency`"),
         ("prices: {L4: 1", "not valid YAML"),
@@ -117,3 +124,11 @@ def test_tables_of_karpenters_providers_are_read() -> None:
 def test_the_generated_form_is_that_of_the_file() -> None:
     text = read_data("prices.json")
     assert dumped(json.loads(text)) == text
+
+
+@pytest.mark.parametrize(("first", "second", "gpu"), [("l4", "L4", "L4"), ("H100", "H100-80GB", "H100-80GB")])
+def test_two_prices_of_one_gpu_are_a_usage_error(tmp_path: Path, first: str, second: str, gpu: str) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text(f"prices: {{{first}: 1, {second}: 2}}")
+    with pytest.raises(UsageError, match=f"prices.yaml: {first} and {second} are the same GPU, {gpu}"):
+        gpus.load_gpus(prices.read_prices(path))
