@@ -12,15 +12,17 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 import yaml
 
 from rayllm_ctl.cli import app
+from rayllm_ctl.render.json_patch import json_patch
 from rayllm_ctl.specfile.load import load_any
 from tests.catalog.hubserver import CONFIG
 from tests.docs.pages import BLOCKS, GENERATED, PAGES, ROOT, Block
@@ -189,3 +191,33 @@ def test_shell_blocks_work(
             done = in_a_shell(block.text)
             assert done.returncode == 0, f"{block.where}\n{done.stdout}"
             monkeypatch.chdir(where.read_text(encoding="utf-8").strip())
+
+
+def overlays() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each patch of a RayService in a kustomization of the pages and of manifests/."""
+    texts = [(block.where, block.text) for block in BLOCKS if "kind: Kustomization" in block.text]
+    texts += [
+        (str(file), file.read_text(encoding="utf-8")) for file in (ROOT / "manifests").rglob("kustomization.yaml")
+    ]
+    for where, text in texts:
+        for document in yaml.safe_load_all(text):
+            if isinstance(document, Mapping) and document.get("kind") == "Kustomization":
+                patches = [one for one in document.get("patches") or () if one["target"]["kind"] == "RayService"]
+                yield from ((where, one) for one in patches)
+
+
+def test_overlays_of_a_rayservice_change_what_its_serve_configuration_does_not_repeat() -> None:
+    """A worker group with more replicas than `serveConfigV2` allows never gets them."""
+    text = (ROOT / "manifests/kustomize/base/rayservice.yaml").read_text(encoding="utf-8")
+    base = next(one for one in yaml.safe_load_all(text) if one["kind"] == "RayService")
+
+    def bounds(service: Mapping[str, Any]) -> list[tuple[int, int]]:
+        groups = service["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+        return [(group["minReplicas"], group["maxReplicas"]) for group in groups]
+
+    found = list(overlays())
+    assert len(found) >= 3
+    for where, one in found:
+        patched = json_patch(base, yaml.safe_load(one["patch"]))
+        assert patched != base, where
+        assert bounds(patched) == bounds(base), where

@@ -68,7 +68,7 @@ def _reduced(number: int, base: int, suffixes: tuple[str, ...]) -> str:
 
 
 def parse_duration(text: str) -> float:
-    """A Go duration ("90s", "5m", "1h30m") in seconds. ValueError if it is not one."""
+    """A duration as Go writes it, in h, m, s and ms ("90s", "1h30m"), in seconds. ValueError for any other text."""
     if text.strip() == "0":
         return 0.0
     parts = _DURATION.findall(text.strip())

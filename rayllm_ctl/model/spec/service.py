@@ -119,12 +119,18 @@ class Replicas:
 
     min: Annotated[int, "Minimum number of replicas; 0 scales to zero when idle."] = 1
     max: Annotated[int, "Maximum number of replicas."] = 1
-    target_ongoing_requests: Annotated[int | None, "Target number of ongoing requests per replica."] = None
-    upscale_delay: Annotated[float | None, SECONDS, "How long the load must be high before a replica is added."] = None
-    downscale_delay: Annotated[float | None, SECONDS, "How long the load must be low before a replica is removed."] = (
-        None
-    )
-    look_back_period: Annotated[float | None, SECONDS, "Time window over which the load is averaged."] = None
+    target_ongoing_requests: Annotated[
+        int | None, "Target number of ongoing requests per replica; by default half of what it holds."
+    ] = None
+    upscale_delay: Annotated[
+        float | None, SECONDS, "How long the load must be high before a replica is added; 15s by default."
+    ] = None
+    downscale_delay: Annotated[
+        float | None, SECONDS, "How long the load must be low before a replica is removed; 5m by default."
+    ] = None
+    look_back_period: Annotated[
+        float | None, SECONDS, "Time window over which the load is averaged; 15s by default."
+    ] = None
     initial: Annotated[int | None, "Number of replicas at first, until the load is known; min by default."] = None
     downscale_to_zero_delay: Annotated[
         float | None, SECONDS, "How long there must be no load before the last replica is removed; as downscaleDelay."
