@@ -115,7 +115,7 @@ def test_good_services_have_no_problem(service: LLMService) -> None:
         ({"resources": Resources(worker=PodResources(memory="16 GB"))}, "spec.resources.worker.memory", "quantity"),
         ({"resources": Resources(worker=PodResources(memory="10"))}, "spec.resources.worker.memory", "10 bytes"),
         ({"resources": Resources(head=PodResources(memory="16k"))}, "spec.resources.head.memory", "at least 1Mi"),
-        ({"resources": Resources(worker=PodResources(memory="100Ei"))}, "spec.resources.worker.memory", "at most 1Pi"),
+        ({"resources": Resources(worker=PodResources(memory="2Pi"))}, "spec.resources.worker.memory", "at most 1Pi"),
         ({"load": Load(calibration="a\0b")}, "spec.load.calibration", "is not a path"),
         ({"resources": Resources(ingress=PodResources(memory="4"))}, "spec.resources.ingress.memory", "4 bytes"),
         ({"resources": Resources(worker=PodResources(cpu="16Gi"))}, "spec.resources.worker.cpu", "17,179,869,184 CPUs"),
