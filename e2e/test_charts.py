@@ -192,14 +192,15 @@ def test_names(helm: Path, release: str, settings: tuple[str, ...], name: str) -
 
 
 def test_an_image_by_digest_and_scheduling(helm: Path) -> None:
+    digest = f"sha256:{'0123' * 16}"
     objects = operator(
-        helm, "image.tag=sha256:0123", "imagePullSecrets[0].name=pull", "nodeSelector.pool=cpu",
+        helm, f"image.tag={digest}", "imagePullSecrets[0].name=pull", "nodeSelector.pool=cpu",
         "tolerations[0].operator=Exists", "priorityClassName=system-cluster-critical", "extraEnv[0].name=A",
         "extraEnv[0].value=b", "extraArgs={--context=x}", "hub=true",
     )  # fmt: skip
     spec = one(objects, "Deployment")["spec"]["template"]["spec"]
     [container] = spec["containers"]
-    assert container["image"] == f"{IMAGE}@sha256:0123"
+    assert container["image"] == f"{IMAGE}@{digest}"
     assert (container["args"][-1], container["args"][5]) == ("--context=x", "--hub")
     assert {"name": "A", "value": "b"} in container["env"]
     assert spec["imagePullSecrets"] == [{"name": "pull"}]
