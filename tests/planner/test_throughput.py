@@ -116,14 +116,26 @@ def test_a_prompt_rides_in_as_many_steps_as_it_has_chunks() -> None:
     whole, divided = likely(rate(), LOAD, 8), likely(rate(chunk=256), LOAD, 8)
     assert rate(chunk=256).chunks(1024, 8) == 5  # eight requests take eight of the 256 tokens of a step
     step = rate().step(8, 1152) + rate().prompt_overhead()
-    assert divided.ttft - whole.ttft == pytest.approx(4 * step)
+    assert divided.ttft - whole.ttft == pytest.approx(4 * step, rel=0.01)
 
 
 def test_requests_in_flight_take_what_little_s_law_says() -> None:
-    """As long as the queue's formula holds: n requests in flight over the rate is the time of one."""
-    for batch in (8, 64):
-        found = likely(rate(), LOAD, batch)
-        assert found.ttft + 256 * found.tpot == pytest.approx(batch / found.requests_per_second)
+    """The time of one is those in flight over the rate, also where there is nearly nothing but prompts, or no prompt;
+    none is faster than a request that is alone."""
+    for given, answered in ((1024, 256), (4096, 1), (1, 1), (1, 1024)):
+        load = replace(LOAD, input_tokens=given, output_tokens=answered)
+        alone = likely(rate(), load, 1)
+        for batch in (1, 2, 8, 64, 512):
+            found = likely(rate(), load, batch)
+            assert found.ttft + answered * found.tpot == pytest.approx(batch / found.requests_per_second)
+            assert found.ttft >= alone.ttft * (1 - 1e-9)
+            assert alone.tpot * (1 - 1e-9) <= found.tpot < 1
+
+
+def test_answers_of_a_token_wait_for_the_prompts_of_others() -> None:
+    """97 prompts of 4,096 tokens: none comes before the others are computed, which is no time per output token."""
+    load = replace(LOAD, input_tokens=4096, output_tokens=1)
+    assert likely(rate(), load, 97).ttft == pytest.approx(97 * rate().prompt(4096), rel=0.05)
 
 
 def test_bands_are_those_of_the_kind() -> None:

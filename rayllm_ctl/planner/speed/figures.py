@@ -29,9 +29,11 @@ class Likely:
 def likely(rate: ReplicaSpeed, load: Workload, batch: float) -> Likely:
     """Of `batch` requests in flight, each replaced as soon as it ends.
 
-    Prompts and answers share the GPUs, so a request takes the time of its prompt and its share of every step. Its
-    prompt rides in as many steps as it has chunks, and waits for prompts before it as in a queue with even service
-    times: busy share x prompt / 2 / (1 - busy share). Of a prompt, what the prefix cache holds is not computed.
+    Prompts and answers share the GPUs, so a request takes the time of its prompt and its share of every step, but no
+    less than if it were alone. Its prompt rides in as many steps as it has chunks, and waits for prompts before it as
+    in a queue with even service times: busy share x prompt / 2 / (1 - busy share). Of a prompt, what the prefix cache
+    holds is not computed. By Little's law, requests in flight are their rate x the time of each; no step takes longer
+    than one that is full of prompts, so the rest of that time is spent waiting for the first token.
     """
     step = rate.step(batch, load.input_tokens + load.output_tokens / 2, guess=load.per_step > 1)
     decode = step / load.per_step
@@ -39,14 +41,13 @@ def likely(rate: ReplicaSpeed, load: Workload, batch: float) -> Likely:
     prompt = rate.prompt(computed, after=load.cached)
     steps = rate.chunks(computed, batch) * (rate.prompt_overhead() + step)
     alone = rate.coefficients.request + prompt + steps
-    if batch <= 1:
-        whole = alone + load.output_tokens * decode
-        return Likely(alone, decode, load.output_tokens / whole, 1 / whole)
-    each = prompt / rate.pipeline + load.output_tokens * decode / batch
-    busy = min(_BUSIEST, prompt / rate.pipeline / each)
+    shared = prompt / rate.pipeline + load.output_tokens * decode / batch
+    each = max(shared, (alone + load.output_tokens * decode) / batch)
+    busy = min(_BUSIEST, prompt / rate.pipeline / each) if batch > 1 else 0.0
     ttft = alone + busy * prompt / (2 * (1 - busy))
-    tpot = max(decode, (batch * each - ttft) / max(1, load.output_tokens))
-    return Likely(ttft, tpot, load.output_tokens / each, 1 / each)
+    full = decode + rate.prompt_overhead() + prompt * rate.chunk / computed
+    tpot = min(max(decode, (batch * each - ttft) / load.output_tokens), full)
+    return Likely(batch * each - load.output_tokens * tpot, tpot, load.output_tokens / each, 1 / each)
 
 
 def at_load(rate: ReplicaSpeed, load: Workload, batch: float) -> Figures:
