@@ -109,6 +109,8 @@ def _checked(document: Any, where: str) -> PriceList:
                 raise _wrong(where, f"the price of {name} ({cloud}) is 0; it must be more, such as the cost of power")
             prices[str(name)][str(cloud)] = float(amount)
     note = ", ".join(str(document[key]) for key in ("date", "source") if document.get(key))
+    if not note.isprintable():
+        raise _wrong(where, "date and source must be text of one line, without control characters")
     return PriceList(prices, where, note or "no date given")
 
 

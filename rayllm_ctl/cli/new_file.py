@@ -49,4 +49,5 @@ def write_new(path: Path | None, text: str) -> None:
 
 
 def _exists(path: Path) -> UsageError:
-    return UsageError(f"{path} exists and is not overwritten", hint=("-o with another file", f"rm {quote(str(path))}"))
+    remove = (f"rm {quote(str(path))}",) if path.is_file() else ()
+    return UsageError(f"{path} exists and is not overwritten", hint=("-o with another file", *remove))

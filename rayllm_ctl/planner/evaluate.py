@@ -45,7 +45,11 @@ def evaluate(request: Request, shape: Shape, context: int) -> Candidate:
     if verdict != "does-not-fit" and request.service.engine.max_num_seqs is not None:
         limited, too_many = sequences_verdict(memory, settings)
         verdict, reasons = max(verdict, limited, key=_ORDER.index), (*too_many, *reasons)
-    known = (*build_caveats(request, shape.gpu), *model_caveats(request), *uncounted_arguments(request))
+    known = (
+        *build_caveats(request, shape.gpu),
+        *model_caveats(request.service, request.facts, request.engine),
+        *uncounted_arguments(request),
+    )
     caveats = (*known, *request.caveats)
     if caveats:
         verdict, reasons = max(verdict, "risky", key=_ORDER.index), (*reasons, *caveats)

@@ -474,3 +474,18 @@ def test_a_feature_layer_that_the_encoder_lacks_is_refused(layer: Any) -> None:
     with pytest.raises(UserError, match="vision_feature_layer"):
         read_config(config)
     assert read_config({**config, "vision_feature_layer": -2}).encoders
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"architectures": ["x\u001b[31m"]},
+        {"architectures": ["UnheardOf", "a b"][1:]},
+        {"rope_scaling": {"rope_type": "yarn", "factor": -4}},
+        {"rope_scaling": {"rope_type": "linear", "factor": 0}},
+    ],
+)
+def test_what_no_model_has_is_an_error_in_printable_text(changes: dict[str, Any]) -> None:
+    with pytest.raises(UserError) as caught:
+        read(**changes)
+    assert caught.value.message.isprintable()

@@ -132,3 +132,10 @@ def test_two_prices_of_one_gpu_are_a_usage_error(tmp_path: Path, first: str, sec
     path.write_text(f"prices: {{{first}: 1, {second}: 2}}")
     with pytest.raises(UsageError, match=f"prices.yaml: {first} and {second} are the same GPU, {gpu}"):
         gpus.load_gpus(prices.read_prices(path))
+
+
+def test_what_a_file_says_of_itself_is_text_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text('{source: "a\\u001b[31m", prices: {L4: 1}}')
+    with pytest.raises(UsageError, match="without control characters"):
+        prices.read_prices(path)

@@ -110,6 +110,14 @@ def test_a_client_dry_run_of_files_prints_what_render_prints(run: Run, api: Fake
     assert api.requests == []
 
 
+def test_a_service_in_two_files_is_applied_from_none(run: Run, api: FakeAPI, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(run("init", *TINY, "--name", "a").out)
+    result = run("apply", "-f", str(file), "-f", str(file), "--offline")
+    assert (result.code, result.out, api.requests) == (2, "", [])
+    assert "service a is in 2 of the files" in result.err
+
+
 def test_apply_plans_every_file_before_it_asks_the_cluster(run: Run, api: FakeAPI, tmp_path: Path) -> None:
     head = "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\n"
     model = "spec: {model: {id: tiny, path: /models/tiny}, accelerator: {kind: cpu}, engine: {image: x:1}}\n"

@@ -149,3 +149,10 @@ def test_the_size_of_the_cache_comes_from_the_environment_first() -> None:
 def test_a_draft_model_that_is_not_counted_is_named() -> None:
     found = plan_cpu(service(args={"speculative_config": {"model": "org/small"}}), ENGINE, dense(layers=2), "test")
     assert any("draft model org/small is not counted" in note for note in found.warnings)
+
+
+def test_an_architecture_that_is_not_known_fits_for_sure_on_no_cpu() -> None:
+    assumed = replace(dense(), assumed=("read by the usual fields",))
+    plan = plan_cpu(service(), ENGINE, assumed, "test")
+    assert plan.verdict == "risky"
+    assert [reason.code for reason in plan.reasons] == ["model-read-generically"]

@@ -74,7 +74,9 @@ class Fields:
 
     def unread_sizes(self) -> list[str]:
         """Numbers that may be sizes and were not read, a few of them. (The compact form says the same.)"""
-        numbers = (name for name, value in self._data.items() if type(value) is int and value > 1)
+        numbers = (
+            name for name, value in self._data.items() if type(value) is int and value > 1 and name.isidentifier()
+        )
         unread = [name for name in numbers if name not in self.used and not name.endswith(_NO_SIZES)][:_SHOWN]
         self.used.update((name, self._data[name]) for name in unread)
         return unread

@@ -231,6 +231,8 @@ def _architecture(config: Fields) -> str:
         names = (_BY_TYPE.get(config.text("model_type"), ""),)
     if not names[0]:
         raise config.missing("architectures")
+    if not names[0].isidentifier():
+        raise config.wrong("architectures", [names[0]], "a list of names of classes")
     return names[0]
 
 

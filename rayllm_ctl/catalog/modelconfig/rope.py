@@ -52,9 +52,11 @@ def max_model_len(fields: Fields, model_type: str) -> int:
             if kind in _UNSCALED:
                 continue
             factor = parameters.number("factor", default=factor)
+            if factor <= 0:
+                raise parameters.wrong("factor", factor, "greater than 0")
             if kind == "yarn" and parameters.has("original_max_position_embeddings"):
                 length = parameters.integer("original_max_position_embeddings")
-        length *= max(factor, 0.0)
+        length *= factor
     return max(1, int(length))
 
 

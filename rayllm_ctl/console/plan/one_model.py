@@ -14,7 +14,7 @@ from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.quantities import format_duration, gib
 from rayllm_ctl.model.plan.deployment import Deployment, PodPlacement, Runtime, ServeApplication, WorkerGroup
-from rayllm_ctl.model.plan.plan import Cost, CurvePoint, Plan, Throughput, UnknownCost
+from rayllm_ctl.model.plan.plan import Cost, Plan, Throughput, UnknownCost
 from rayllm_ctl.model.spec.pod_contexts import lost
 
 MARKS = {"fits": "ok", "risky": "warning", "does-not-fit": "error", "invalid": "error"}
@@ -184,18 +184,21 @@ def _engine(plan: Plan) -> str:
 
 
 def _speed(speed: Throughput, wide: bool) -> Iterator[str]:
-    """A table by requests in flight, of which the planned number is marked."""
-    points = speed.curve or (CurvePoint(1, speed.one_request), CurvePoint(round(speed.load.concurrency), speed.at_load))
+    """A table by requests in flight, with a row for the planned load."""
+    planned = speed.load.concurrency
+    points = {float(point.concurrency): point.figures for point in speed.curve or ()}
+    points.pop(float(round(planned)), None)
+    points |= {1.0: speed.one_request, planned: speed.at_load}
     rows = [("in flight", "tokens/s", "TTFT s", "TPOT ms")]
-    for point in points:
-        tokens = figure(point.figures.output_tokens_per_second, "{:,.0f}", wide)
-        ttft, tpot = figure(point.figures.ttft, "{:.2f}", wide), figure(point.figures.tpot, "{:.1f}", wide, 1e3)
-        rows.append((f"{point.concurrency:,}", tokens, ttft, tpot))
+    for number, figures in sorted(points.items()):
+        tokens = figure(figures.output_tokens_per_second, "{:,.0f}", wide)
+        ttft, tpot = figure(figures.ttft, "{:.2f}", wide), figure(figures.tpot, "{:.1f}", wide, 1e3)
+        rows.append((f"{number:,.10g}", tokens, ttft, tpot))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    planned = next((n for n, point in enumerate(points, 1) if point.concurrency == round(speed.load.concurrency)), 0)
-    for number, row in enumerate(rows):
+    marked = f"{planned:,.10g}" if len(points) > 1 else ""
+    for row in rows:
         cells = "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-        yield f"{cells}  planned load" if number and number == planned and len(points) > 1 else cells
+        yield f"{cells}  planned load" if row[0] == marked else cells
     if (measured := speed.calibration) is not None:
         yield (
             f"measured ×{measured.throughput:.2f} tokens/s, ×{measured.ttft:.2f} TTFT, ×{measured.tpot:.2f} TPOT "

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.plan.facts import ModelFacts, StateCache
 from rayllm_ctl.model.plan.plan import Reason
+from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine
 from rayllm_ctl.planner.request import Request
 
@@ -24,18 +26,17 @@ _POOLING = (
 _SUFFIX_TO_DEFAULTS, in this order), unless its registry lists it."""
 
 
-def runs_on_backend(request: Request) -> bool:
+def runs_on_backend(service: LLMService, facts: ModelFacts, engine: EngineFacts) -> bool:
     """Whether vLLM's Transformers backend runs the model, if anything does."""
-    engine = request.engine
-    asked = request.service.engine.args.get("model_impl") == "transformers"
-    return asked or (bool(engine.architectures) and request.facts.architecture not in engine.architectures)
+    asked = service.engine.args.get("model_impl") == "transformers"
+    return asked or (bool(engine.architectures) and facts.architecture not in engine.architectures)
 
 
 def architecture_problems(request: Request) -> Iterator[Refusal]:
     """Why vLLM does not generate text with the model's architecture."""
     name, engine = request.facts.architecture, request.engine
     listed, impl = name in engine.architectures, request.service.engine.args.get("model_impl")
-    if not runs_on_backend(request):
+    if not runs_on_backend(request.service, request.facts, engine):
         return
     if not listed and not name.endswith(_GENERATING) and name.endswith(_POOLING):
         message = f"vLLM runs {name} as a pooling model (embeddings, classification or rewards), which writes no text"
@@ -77,12 +78,11 @@ def _keeps_states(facts: ModelFacts) -> bool:
     return any(isinstance(cache, StateCache) for layer in layers for cache in layer.caches)
 
 
-def model_caveats(request: Request) -> Iterator[Reason]:
+def model_caveats(service: LLMService, facts: ModelFacts, engine: EngineFacts) -> Iterator[Reason]:
     """What is not known of a model, so that nothing fits for sure."""
-    facts, engine = request.facts, request.engine
     if facts.assumed:
         yield Reason("model-read-generically", "; ".join(facts.assumed))
-    if not runs_on_backend(request):
+    if not runs_on_backend(service, facts, engine):
         return
     latent = "; latent attention may keep the keys and values of every head" if "mla" in facts.traits else ""
     if facts.architecture in engine.architectures:

@@ -52,8 +52,17 @@ def request_problems(request: Request) -> Iterator[Refusal]:
 
 def _accepted_tokens(request: Request) -> Iterator[Refusal]:
     """A step adds the tokens that were guessed and are right, and one more."""
-    asked, most = request.service.load.accepted_tokens, speculation(request.service.engine.args).tokens + 1
-    if asked is not None and asked > most > 1:
+    asked, guessing = request.service.load.accepted_tokens, speculation(request.service.engine.args)
+    most = guessing.tokens + 1
+    if asked is None:
+        return
+    if guessing.own_layers and not request.facts.draft_layers:
+        message = f"{request.facts.architecture} has no layers that guess tokens ahead (method mtp)"
+        yield Refusal(Reason("accepted-tokens-without-guesses", message))
+    elif most <= 1 and not guessing.own_layers:
+        message = "accepted tokens have no effect: speculative_config has no num_speculative_tokens"
+        yield Refusal(Reason("accepted-tokens-without-guesses", message))
+    elif asked > most > 1:
         message = f"a step with {most - 1} guessed tokens adds at most {most}, not {asked:g}"
         yield Refusal(Reason("too-many-accepted-tokens", message), f"--accepted-tokens {most}", _accepting(most))
 
@@ -65,7 +74,9 @@ def _accepting(tokens: int) -> Callable[[LLMService], LLMService]:
 def gpu_problems(request: Request, shape: Shape) -> Iterator[Refusal]:
     """What this kind of GPU, or so many of it, cannot do: a dtype, a quantization, a KV cache, pipeline stages."""
     gpu, wanted, facts = shape.gpu, request.service.engine, request.facts
-    uncut = facts.architecture in request.engine.no_pipeline and not runs_on_backend(request)
+    uncut = facts.architecture in request.engine.no_pipeline and not runs_on_backend(
+        request.service, facts, request.engine
+    )
     if shape.pipeline > 1 and (facts.single_stage or uncut):
         message = f"vLLM {request.engine.version} does not support pipeline parallelism for {facts.architecture}"
         yield Refusal(Reason("no-pipeline-parallelism", message), "--pp 1", _one_stage)

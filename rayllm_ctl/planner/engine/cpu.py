@@ -16,6 +16,7 @@ from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.plan import EngineSettings, ParallelismPlan, Plan, Reason
 from rayllm_ctl.model.spec.service import LLMService, Resources
 from rayllm_ctl.planner.deployment.pods import cpu_pods, size_notes
+from rayllm_ctl.planner.engine.architecture import model_caveats
 from rayllm_ctl.planner.engine.checks import argument_problems
 from rayllm_ctl.planner.engine.context import context_reasons, default_context, ignored_load, step_problems
 from rayllm_ctl.planner.engine.parallelism import Division, sharding_problem
@@ -67,7 +68,10 @@ def plan_cpu(
     if facts is None:
         return replace(plan, verdict="risky", proven=False, reasons=(_not_visible(service),))
     problem = _too_large(facts, engine, settings, tensor, kv_bytes, weights, pods.worker_memory)
-    return plan if problem is None else replace(plan, verdict="does-not-fit", reasons=(problem,))
+    if problem is not None:
+        return replace(plan, verdict="does-not-fit", reasons=(problem,))
+    caveats = tuple(model_caveats(service, facts, engine))
+    return replace(plan, verdict="risky", reasons=caveats) if caveats else plan
 
 
 def _unplanned(service: LLMService) -> Iterator[str]:

@@ -76,12 +76,16 @@ def size_deployment(
 
 
 def _batch(rate: ReplicaSpeed, load: Workload, sure: float, likely: float, replicas: int) -> float:
-    """Requests in flight in one of `replicas` at the load; without one, as many as it is likely to take."""
-    if load.concurrency is not None:
-        return max(1.0, min(likely, load.concurrency / replicas))
+    """Requests in flight in one of `replicas` at the load; without one, as many as it is likely to take.
+
+    Of a rate and a concurrency, the one that is more.
+    """
+    wanted = (load.concurrency or 0) / replicas
     if load.rate is not None:
         found = in_flight(load.rate / replicas, lambda n: at_load(rate, load, n).requests_per_second.typical, likely)
-        return likely if found is None else found
+        wanted = max(wanted, likely if found is None else found)
+    if load.stated:
+        return max(1.0, min(likely, wanted))
     limited = load.ttft is not None or load.tpot is not None
     return max(1.0, sure if limited and sure >= 1 else likely)
 

@@ -355,3 +355,22 @@ def test_speculative_decoding_needs_a_measured_figure(capsys: pytest.CaptureFixt
         return float(line)
 
     assert alone(with_it) > 1.6 * alone(without)
+
+
+@pytest.mark.parametrize("config", ["null", "{}", '{"method": "ngram"}', '{"method": "mtp"}'])
+def test_accepted_tokens_need_tokens_that_are_guessed(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--engine-arg", f"speculative_config={config}", "--accepted-tokens", "2")
+    code, out, _ = run(capsys, "--model", "Qwen/Qwen3-8B", "--gpu", "L4", *flags, "-o", "json")
+    assert code != 0
+    found = json.loads(out)
+    assert found["verdict"] == "invalid"
+    assert "accepted-tokens-without-guesses" in [reason["code"] for reason in found["reasons"]]
+
+
+def test_a_rate_and_a_concurrency_are_both_planned_for(capsys: pytest.CaptureFixture[str]) -> None:
+    def load(*flags: str) -> float:
+        _, out, _ = run(capsys, "--model", "Qwen/Qwen3-8B", "--gpu", "H100-80GB", "--tp", "1", *flags, "-o", "json")
+        return float(json.loads(out)["throughput"]["load"]["concurrency"])
+
+    assert load("--rate", "50", "--concurrency", "1") == load("--rate", "50")
+    assert load("--rate", "1", "--concurrency", "40") == 40

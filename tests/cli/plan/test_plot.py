@@ -156,6 +156,12 @@ def test_the_load_is_a_point_of_the_curve(run: Run) -> None:
     assert marked.split()[0] == "7"
 
 
+def test_a_load_between_two_numbers_has_a_row_of_its_own(run: Run) -> None:
+    text = run("plan", *QWEN, "--concurrency", "5", "--replicas", "2").out
+    (marked,) = [line for line in text.splitlines() if line.endswith("planned load")]
+    assert marked.split()[0] == "2.5"
+
+
 def test_an_arrival_rate_decides_how_many_requests_are_in_flight(run: Run) -> None:
     """Little's law: requests in flight are their rate x the time of each."""
 

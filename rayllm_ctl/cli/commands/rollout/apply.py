@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,7 @@ from rayllm_ctl.cli.options import RESULT_FORMATS, output_option, template_optio
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.cli.wait_flags import force_option, manifests_dry_run_option, upgrade_options
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 from rayllm_ctl.model.spec.ray_options import Way
 
@@ -65,6 +67,10 @@ def command(
     from rayllm_ctl.workflows.rollout.deploy import DeployOptions, deploy
 
     services = [resolve_service(file, {}, kube.namespace) for file in files]
+    for (namespace, name), count in Counter((one.namespace, one.name) for one in services).items():
+        if count > 1:
+            where = f" in namespace {namespace}" if namespace else ""
+            raise UsageError(f"service {name}{where} is in {count} of the files", hint="remove all of them but one")
     render = RenderOptions(facts=FactSources(offline=offline), accept_risk=accept_risk, template_dir=template_dir)
     options = DeployOptions(
         dry_run=dry_run,
