@@ -96,6 +96,11 @@ def _unplanned(name: str, part: Partition) -> UsageError:
     )
 
 
+_NAMED = 4
+_ARCHITECTURE = "kubernetes.io/arch"
+"""Label of nodes with the architecture of their CPUs, which the kubelet sets."""
+
+
 def selected(labels: Mapping[str, str], named: GPU | None, known: Mapping[str, GPU]) -> tuple[GPU, ...]:
     """The kinds of `known` GPUs, or `named` alone, on nodes with `labels` (a node selector).
 
@@ -109,7 +114,7 @@ def selected(labels: Mapping[str, str], named: GPU | None, known: Mapping[str, G
         others = by_node_label(key, value)
         kept = tuple(gpu for gpu in kinds if any(gpu.name == other.name for other in others))
         if others and not kept:
-            have = " or ".join(gpu.name for gpu in others)
+            have = " or ".join(gpu.name for gpu in others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
             asked = kinds[0].name if len(kinds) == 1 else "of the GPUs that the other labels name"
             raise UsageError(
                 f"nodes with the label {key}={value} have {have}, not {asked}",
@@ -121,6 +126,8 @@ def selected(labels: Mapping[str, str], named: GPU | None, known: Mapping[str, G
 
 def by_node_label(key: str, value: str) -> tuple[GPU, ...]:
     """The GPUs that a node with the label `key`=`value` may carry (none: the label says nothing of GPUs)."""
+    if key == _ARCHITECTURE:
+        return tuple(gpu for gpu in load_gpus().values() if gpu.host_architecture == value)
     return tuple(gpu for gpu in load_gpus().values() if value in gpu.node_labels.get(key, ()))
 
 

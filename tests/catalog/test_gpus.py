@@ -210,6 +210,16 @@ def test_parts_of_gpus_are_not_taken_for_whole_ones(name: str, message: str, hin
     assert hint in raised.value.hints
 
 
+def test_a_node_selector_of_cpus_leaves_the_gpus_beside_them() -> None:
+    known = gpus.load_gpus()
+    arm = {gpu.name for gpu in gpus.selected({"kubernetes.io/arch": "arm64"}, None, known)}
+    assert {"GH200-96GB", "GB200-186GB"} & arm
+    assert "L4" not in arm
+    with pytest.raises(UsageError, match=r"nodes with the label kubernetes.io/arch=arm64 have .*, not L4"):
+        gpus.selected({"kubernetes.io/arch": "arm64"}, known["L4"], known)
+    assert "L4" in {gpu.name for gpu in gpus.selected({"kubernetes.io/arch": "amd64"}, None, known)}
+
+
 def test_a_node_selector_names_the_kinds_of_gpus() -> None:
     known = gpus.load_gpus()
     product = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
