@@ -483,6 +483,7 @@ def test_a_feature_layer_that_the_encoder_lacks_is_refused(layer: Any) -> None:
         {"architectures": ["UnheardOf", "a b"][1:]},
         {"rope_scaling": {"rope_type": "yarn", "factor": -4}},
         {"rope_scaling": {"rope_type": "linear", "factor": 0}},
+        {"num_attention_heads": 32, "num_key_value_heads": 5},
     ],
 )
 def test_what_no_model_has_is_an_error_in_printable_text(changes: dict[str, Any]) -> None:

@@ -86,6 +86,8 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
     builder = Builder(quantizer)
     body, text, assumed, by_fields = _decoder(name, config, builder)
     sizes = body.sizes
+    if sizes.kv_heads and sizes.heads % sizes.kv_heads:
+        raise text.wrong("num_key_value_heads", sizes.kv_heads, f"a divisor of the {sizes.heads} attention heads")
     found, doubts = _encoders(name, config, sizes.hidden, builder)
     model_type = config.text("model_type", default=text.text("model_type"))
     longest = max_model_len(text, model_type)
