@@ -94,18 +94,26 @@ def read_input(path: Path, hint: str, most: int = -1) -> bytes:
     Each call returns the same, also of what can be read only once. hint: for a standard input that is closed.
     Raises OSError and UsageError.
     """
-    key: object
     if str(path) == STANDARD_INPUT:
-        key = stream = standard_input(hint)
-        return _streams.setdefault(key, _Stream(stream.buffer)).read(most)
+        stream = standard_input(hint)
+        return _streams.setdefault(_identity(stream), _Stream(stream.buffer)).read(most)
     status = path.stat()
     if stat.S_ISREG(status.st_mode):
         with path.open("rb") as file:
             return file.read(most)
-    key = (str(path), status.st_dev, status.st_ino)
+    key = (status.st_dev, status.st_ino)
     if key not in _streams:
         _streams[key] = _Stream(path.open("rb"))
     return _streams[key].read(most)
+
+
+def _identity(stream: TextIO) -> object:
+    """What a pipe has in common with its other names, such as /dev/stdin; the stream itself if it is none."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return stream
+    return stream if stat.S_ISREG(status.st_mode) else (status.st_dev, status.st_ino)
 
 
 def folder_of_input(path: Path) -> Path:

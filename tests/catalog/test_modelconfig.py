@@ -322,7 +322,7 @@ def test_the_usual_fields_alone_describe_most_of_the_catalog() -> None:
             continue
         errors.append(abs(whole_weights(found, found.dtype) / whole_weights(facts, facts.dtype) - 1))
     assert len(silent) <= 5
-    assert sum(error <= 0.02 for error in errors) >= 0.8 * len(errors)
+    assert sum(error > 0.02 for error in errors) <= 76  # of 419
     assert sum(error <= 0.08 for error in errors) >= 0.87 * len(errors)
 
 

@@ -131,3 +131,16 @@ def test_paths_in_a_pipe_are_seen_from_the_working_directory(
     (tmp_path / "measured.yaml").write_text("calibrations: []\n")
     several = SEVERAL.replace("CALIBRATION", "measured.yaml")
     assert app.run(["plan", "-f", piped(several), "--offline"]) == 0, capsys.readouterr().err
+
+
+def test_standard_input_has_the_same_text_under_its_other_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        code = app.run(["diff", "--local", "-", f"/dev/fd/{reading}"])
+    out, err = capsys.readouterr()
+    assert (code, "deleted" in out) == (0, False), err

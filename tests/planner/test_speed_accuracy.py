@@ -25,7 +25,7 @@ def test_the_median_error_and_the_bias_are_small(rows: list[Measured], figure: s
 
 def test_the_bands_hold_at_least_eight_of_ten_figures(rows: list[Measured]) -> None:
     inside = [held for row in rows for _, held in row.covered()]
-    assert len(inside) > 190
+    assert len(inside) == 199
     assert sum(inside) / len(inside) >= 0.8
 
 

@@ -113,10 +113,13 @@ def test_more_requests_give_more_tokens_but_each_later() -> None:
 
 
 def test_a_prompt_rides_in_as_many_steps_as_it_has_chunks() -> None:
-    whole, divided = likely(rate(), LOAD, 8), likely(rate(chunk=256), LOAD, 8)
-    assert rate(chunk=256).chunks(1024, 8) == 5  # eight requests take eight of the 256 tokens of a step
-    step = rate().step(8, 1152) + rate().prompt_overhead()
-    assert divided.ttft - whole.ttft == pytest.approx(4 * step, rel=0.01)
+    whole, divided = likely(rate(), LOAD, 1), likely(rate(chunk=256), LOAD, 1)
+    assert (rate(chunk=256).chunks(1024, 1), rate(chunk=256).chunks(1024, 8)) == (
+        4,
+        5,
+    )  # eight take eight of the tokens
+    step = rate().step(1, 1152) + rate().prompt_overhead()
+    assert divided.ttft - whole.ttft == pytest.approx(3 * step)
 
 
 def test_requests_in_flight_take_what_little_s_law_says() -> None:

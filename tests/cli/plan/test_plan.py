@@ -169,7 +169,7 @@ def test_explained_candidates_are_no_wider_than_the_rest(capsys: pytest.CaptureF
 
 def test_alternatives_name_their_replicas(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "--model", "Qwen/Qwen3-32B", "--concurrency", "200", "--ttft", "1s", "--tpot", "40ms")
-    assert re.search(r"--gpu \S+ --tp \d +fits, \d replicas, \d+ requests of 40,960 tokens, \d+\.\d\d USD/h", out)
+    assert re.search(r"--gpu B300 --tp 1 +fits, 4 replicas, 18 requests of 40,960 tokens, 50\.40 USD/h", out)
 
 
 def test_what_is_too_small_differs_from_what_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
