@@ -27,6 +27,8 @@ class FakeRunner:
 
     def __init__(self, *, stepwise: bool = False, joins: bool = True, apart: bool = False) -> None:
         self.go = threading.Semaphore(0) if stepwise else None
+        self.in_step = False
+        """Nothing joins before the test lets this step go on."""
         self.joins = joins
         self.apart = apart
         self.begun: list[weakref.ref[Rows]] = []
@@ -49,7 +51,9 @@ class FakeRunner:
 
     def step(self, batch: Rows) -> list[int]:
         if self.go is not None:
+            self.in_step = True
             assert self.go.acquire(timeout=10)
+            self.in_step = False
         if self.fail is not None:
             error, self.fail = self.fail, None
             raise error

@@ -138,7 +138,7 @@ def test_a_batch_is_not_held_in_memory_once_it_is_joined() -> None:
         assert runner.go is not None
         bench = Bench(runner)
         first = asyncio.create_task(bench.text(100, 4))
-        await bench.until(lambda: bench.batcher.figures().running == 1)
+        await bench.until(lambda: runner.in_step)
         others = [asyncio.create_task(bench.text(200 + place, 2)) for place in range(3)]
         await bench.until(lambda: bench.batcher.figures().waiting == 3)
         runner.go.release(20)
@@ -154,7 +154,7 @@ def test_batches_that_could_not_be_joined_fail_and_the_others_go_on() -> None:
         assert runner.go is not None
         bench = Bench(runner)
         first = asyncio.create_task(bench.text(100, 4))
-        await bench.until(lambda: bench.batcher.figures().running == 1)
+        await bench.until(lambda: runner.in_step)
         second, *others = [asyncio.create_task(bench.text(200 + 100 * place, 2)) for place in range(3)]
         await bench.until(lambda: bench.batcher.figures().waiting == 3)
         runner.fail_join = OutOfMemory("full")
