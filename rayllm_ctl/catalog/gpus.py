@@ -131,6 +131,18 @@ def by_node_label(key: str, value: str) -> tuple[GPU, ...]:
     return tuple(gpu for gpu in load_gpus().values() if value in gpu.node_labels.get(key, ()))
 
 
+def unconfirmed(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """The labels of `labels` (a node selector), as key=value, that name kinds of GPUs or hosts by a value that no known
+    GPU has. Machine types are left out: clouds have more of them than the catalog."""
+    known: dict[str, set[str]] = {}
+    for gpu in load_gpus().values():
+        known.setdefault(_ARCHITECTURE, set()).add(gpu.host_architecture)
+        for key, values in gpu.node_labels.items():
+            known.setdefault(key, set()).update(values)
+    del known[INSTANCE_TYPE_LABEL]
+    return tuple(f"{key}={value}" for key, value in sorted(labels.items()) if value not in known.get(key, {value}))
+
+
 def torch_memory(driver_mib: int) -> int:
     """Total bytes that torch will report for a GPU of which the driver reports `driver_mib` MiB.
 

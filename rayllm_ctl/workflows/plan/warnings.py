@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rayllm_ctl.catalog.gpus import reading
+from rayllm_ctl.catalog.gpus import reading, unconfirmed
 from rayllm_ctl.catalog.models import is_gated
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.service import LLMService
@@ -20,15 +20,18 @@ TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH")
 def warned(service: LLMService, plan: Plan, *, needs_token: bool = True) -> Plan:
     """`plan` with the notes to show before it is deployed. needs_token: False if the pods have a token for the hub from
     elsewhere than the spec, or do not need one."""
-    return replace(plan, warnings=(*_warnings(service, plan.facts_source, needs_token), *plan.warnings))
+    return replace(plan, warnings=(*_warnings(service, plan, needs_token), *plan.warnings))
 
 
-def _warnings(service: LLMService, source: str, needs_token: bool) -> Iterator[str]:
+def _warnings(service: LLMService, plan: Plan, needs_token: bool) -> Iterator[str]:
+    source = plan.facts_source
     if not source.startswith(("catalog", UNSEEN)):
         yield f"the facts of {service.model.id} are from {source}"
     gpu = service.accelerator.gpu if service.accelerator.kind == "gpu" else None
     if gpu is not None and (note := reading(gpu)):
         yield note
+    for label in unconfirmed(service.scheduling.node_selector) if plan.gpu is not None else ():
+        yield f"no known GPU is on nodes with the label {label}: the planned GPU ({plan.gpu.name}) cannot be confirmed"
     if needs_token and service.model.path is None and is_gated(service.model.id) and not _has_token(service):
         yield (
             f"{service.model.id} is gated on the Hugging Face Hub, and the pods have no token to download it: "

@@ -8,7 +8,7 @@ import pytest
 
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.fact_sources import OFFLINE, FactSources
-from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Parallelism
+from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Parallelism, Scheduling
 from rayllm_ctl.workflows.plan.model import make_plan
 
 
@@ -41,6 +41,28 @@ def test_a_draft_model_that_nobody_knows_makes_the_plan_risky() -> None:
 def test_a_head_of_an_unknown_form_makes_the_plan_risky() -> None:
     plan = planned(method="medusa", model="nobody/knows-it")
     assert [reason.code for reason in plan.reasons] == ["draft-model-not-counted"]
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "noted"),
+    [
+        ("nvidia.com/gpu.product", "NVIDIA-Z9000", True),
+        ("kubernetes.io/arch", "riscv64", True),
+        ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3", False),
+        ("node.kubernetes.io/instance-type", "new.48xlarge", False),
+        ("team", "search", False),
+    ],
+)
+def test_a_node_label_that_no_known_gpu_has_is_noted(label: str, value: str, noted: bool) -> None:
+    service = LLMService(
+        "q",
+        Model("Qwen/Qwen3-8B"),
+        accelerator=Accelerator(gpu="H100-80GB"),
+        scheduling=Scheduling(node_selector={label: value}),
+    )
+    notes = [note for note in make_plan(service, OFFLINE).warnings if f"{label}={value}" in note]
+    assert len(notes) == noted
+    assert all("the planned GPU (H100-80GB) cannot be confirmed" in note for note in notes)
 
 
 UNHEARD_OF = {
