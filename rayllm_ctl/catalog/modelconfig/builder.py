@@ -11,6 +11,9 @@ from rayllm_ctl.model.plan.facts import Cache, Experts, Layer, Linear, Part, Sch
 MOST_LAYERS = 1024
 """No model has more: a larger count is a damaged config, rejected before memory is spent on it."""
 
+_MOST_COST = 1_000_000
+"""Of the look-up of a module in each layer. A list of 500 expressions for 60 layers costs about 100,000."""
+
 
 class Builder:
     """Makes the layers of one model, stored as its checkpoint quantizes them."""
@@ -23,6 +26,11 @@ class Builder:
     ) -> tuple[Layer, ...]:
         """`count` layers; those of one kind share one object unless the checkpoint quantizes them differently."""
         by_layer = self.quantizer is not None and self.quantizer.by_layer
+        if self.quantizer is not None and by_layer and count * self.quantizer.cost > _MOST_COST:
+            raise UsageError(
+                f"config.json: quantization_config has too many expressions for {count} layers",
+                hint="--model-config FILE    # a copy of config.json with fewer of them",
+            )
         made: list[Layer] = []
         seen: dict[Layer, Layer] = {}
         kinds: dict[Hashable, Layer] = {}

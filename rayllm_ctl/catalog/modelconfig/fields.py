@@ -66,8 +66,12 @@ class Fields:
         """Whether there is an object of this name."""
         return isinstance(self._data.get(name), Mapping)
 
-    def entries(self) -> Mapping[str, Any]:
-        """The object itself, all of it."""
+    def entries(self, longest: int = 2**20) -> Mapping[str, Any]:
+        """The object itself, all of it. UsageError for one of more than `longest` entries."""
+        if len(self._data) > longest:
+            raise UsageError(
+                f"config.json: {self.where.removesuffix('.')} has more than {longest} entries", hint=COMPLETE_CONFIG
+            )
         for name, value in self._data.items():
             self.used.setdefault(name, value)
         return self._data

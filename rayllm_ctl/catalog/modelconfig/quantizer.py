@@ -44,6 +44,11 @@ class Quantizer:
         """Whether two layers of one kind may be stored differently."""
         return self.ignored.by_layer or any(rule.targets is not None for rule in self.rules)
 
+    @property
+    def cost(self) -> int:
+        """Of the look-up of a module, as in Ignored."""
+        return self.ignored.cost + sum(1 + rule.targets.cost for rule in self.rules if rule.targets is not None)
+
     def scheme(self, names: tuple[str, ...], fused: str = "", *, experts: bool = False) -> Scheme | None:
         """The scheme of a module that vLLM calls `fused`; `names` are the checkpoint's modules in it. None: not
         quantized."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.ignore import Ignored
+from rayllm_ctl.catalog.modelconfig.ignore import MOST_RULES, Ignored
 from rayllm_ctl.catalog.modelconfig.quantizer import MXFP4, MXFP8, NVFP4, Quantizer, QuantizerRule
 from rayllm_ctl.model.plan.facts import Scheme
 
@@ -22,7 +22,7 @@ def read_compressed(fields: Fields) -> Quantizer:
     groups = fields.child("config_groups")
     rules: list[QuantizerRule] = []
     head = False  # the target Linear does not reach the output head
-    for name in groups.entries():
+    for name in groups.entries(MOST_RULES):
         group = groups.child(name)
         targets = group.texts("targets")
         if targets and all(target.endswith(("Attention", "Embedding")) for target in targets):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
+from rayllm_ctl.catalog.modelconfig.ignore import MOST_RULES, Ignored, below, too_large
 from rayllm_ctl.catalog.modelconfig.quantizer import FP8_BLOCK, MXFP4, MXFP8, Quantizer, QuantizerRule
 from rayllm_ctl.model.plan.facts import Scheme
 
@@ -73,7 +73,7 @@ def _dynamic(fields: Fields, scheme: Scheme) -> Iterator[QuantizerRule]:
     """GPTQModel's expressions by module: with `-:` it is not quantized, else it has figures of its own. The first one
     that matches counts."""
     rules = fields.child("dynamic")
-    for pattern in rules.entries():
+    for pattern in rules.entries(MOST_RULES):
         targets = Ignored((f"re:{pattern.removeprefix('-:').removeprefix('+:')}",))
         if pattern.startswith("-:"):
             yield QuantizerRule(None, targets)
@@ -81,15 +81,25 @@ def _dynamic(fields: Fields, scheme: Scheme) -> Iterator[QuantizerRule]:
             yield QuantizerRule(_changed(scheme, rules.child(pattern)), targets)
 
 
-def _exceptions(fields: Fields, scheme: Scheme) -> Iterator[QuantizerRule]:
+def _exceptions(fields: Fields, scheme: Scheme) -> tuple[QuantizerRule, ...]:
     """AutoRound's figures by module, by full names first and then by expressions."""
     modules = fields.child("extra_config")
-    for name in sorted(modules.entries(), key=lambda name: not _SPECIAL.isdisjoint(name)):
-        figures = modules.child(name)
-        expression = name if not _SPECIAL.isdisjoint(name) else rf"{re.escape(below(name))}$"
-        targets = Ignored((f"re:.*{expression}" if expression is name else f"re:{expression}",))
-        kept = figures.integer("bits", default=scheme.bits, high=64) >= _UNQUANTIZED
-        yield QuantizerRule(None if kept else _changed(scheme, figures), targets)
+    named: dict[Scheme | None, list[str]] = {}
+    expressions: list[QuantizerRule] = []
+    for name in modules.entries():
+        changed = _excepted(scheme, modules.child(name))
+        if _SPECIAL.isdisjoint(name):
+            named.setdefault(changed, []).append(name)
+        else:
+            expressions.append(QuantizerRule(changed, Ignored((f"re:.*{name}",))))
+        if len(expressions) > MOST_RULES:
+            raise too_large(f"more than {MOST_RULES} expressions in extra_config")
+    return (*(QuantizerRule(changed, Ignored(exact=names)) for changed, names in named.items()), *expressions)
+
+
+def _excepted(scheme: Scheme, figures: Fields) -> Scheme | None:
+    kept = figures.integer("bits", default=scheme.bits, high=64) >= _UNQUANTIZED
+    return None if kept else _changed(scheme, figures)
 
 
 def _changed(scheme: Scheme, figures: Fields) -> Scheme:

@@ -5,13 +5,11 @@ Read in vLLM 0.33 (quantization/quark/quark.py and its schemes; utils/ocp_mx_uti
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
-from rayllm_ctl.catalog.modelconfig.ignore import Ignored, below
+from rayllm_ctl.catalog.modelconfig.ignore import MOST_RULES, Ignored
 from rayllm_ctl.catalog.modelconfig.quantizer import MXFP4, NVFP4, Quantizer, QuantizerRule
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.plan.facts import Scheme
@@ -37,15 +35,11 @@ def read_quark(fields: Fields) -> Quantizer:
 def _exceptions(fields: Fields) -> Iterator[QuantizerRule]:
     """The ways of single modules: by wildcards, or by a text that vLLM's name of the module is a part of."""
     modules = fields.child("layer_quant_config")
-    for pattern in modules.entries():
+    for pattern in modules.entries(MOST_RULES):
         figures = modules.child(pattern)
         if not figures.has("weight"):
             continue  # the cache's alone
-        if "*" in pattern:
-            expression = fnmatch.translate(pattern)
-            targets = Ignored((f"re:{expression}",))
-        else:
-            targets = Ignored((f"re:{re.escape(below(pattern))}$",))
+        targets = Ignored((pattern,)) if "*" in pattern else Ignored(exact=(pattern,))
         yield QuantizerRule(_scheme(figures), targets)
 
 

@@ -33,8 +33,8 @@ def _rules(kind: Any) -> Iterator[QuantizerRule]:
     for name, way in sorted(modules.items(), key=lambda item: str(item[0]).startswith("re:")):
         if name == _OTHERS:
             continue
-        target = f"re:(?:{name[3:]})$" if name.startswith("re:") else f"re:{re.escape(below(name))}$"
-        yield QuantizerRule(None if way is None else _scheme(way), Ignored((target,)))
+        targets = Ignored((f"re:(?:{name[3:]})$",)) if name.startswith("re:") else Ignored(exact=(name,))
+        yield QuantizerRule(None if way is None else _scheme(way), targets)
     if modules.get(_OTHERS) is not None:
         yield QuantizerRule(_scheme(modules[_OTHERS]))
 
