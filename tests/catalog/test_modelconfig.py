@@ -31,6 +31,8 @@ LLAMA: dict[str, Any] = {
 """TinyLlama 1.1B."""
 
 QWEN3 = {**LLAMA, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+MIXTRAL = {**LLAMA, "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": 8}
+UNHEARD_OF = {"architectures": ["UnheardOfForCausalLM"], "model_type": "unheard-of"}
 
 
 def read(**changes: Any) -> ModelFacts:
@@ -268,6 +270,12 @@ def test_transformers_defaults_fill_what_a_nested_config_leaves_out() -> None:
         ({**LLAMA, "vocab_size": 10**30}, "vocab_size"),
         ({**LLAMA, "quantization_config": {"quant_method": "magic"}}, "unsupported quantization"),
         ({**LLAMA, "rope_scaling": "yarn"}, "rope_scaling is 'yarn'"),
+        ({**MIXTRAL, "num_experts_per_tok": 9}, "9 experts per token are more than the 8 experts of a layer"),
+        ({**LLAMA, **UNHEARD_OF, "num_attention_heads": None}, "config.json has no field num_attention_heads"),
+        (
+            {**LLAMA, **UNHEARD_OF, "num_attention_heads": None, "state_size": 16},
+            "config.json has no field num_attention_heads",
+        ),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(config: dict[str, Any], message: str) -> None:
@@ -284,6 +292,12 @@ def test_an_architecture_that_is_not_known_is_read_by_its_usual_fields_and_says_
     assert unknown.assumed[0].startswith('the layers of "NoSuchModelForCausalLM" are not known here:')
     assert unknown.assumed[1:] == ("not read: loop_size",)
     assert not known.assumed
+
+
+def test_an_unknown_architecture_with_a_state_and_no_attention_heads_is_read_as_mamba() -> None:
+    sizes = {"hidden_size": 768, "num_hidden_layers": 24, "vocab_size": 50280, "state_size": 16}
+    facts = read_config({**UNHEARD_OF, **sizes, "intermediate_size": 1536})
+    assert {"generic", "attention-free"} <= facts.traits
 
 
 def test_a_nearly_right_name_is_told_the_right_one() -> None:

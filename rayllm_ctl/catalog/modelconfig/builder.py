@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
+from rayllm_ctl.catalog.modelconfig.fields import COMPLETE_CONFIG
 from rayllm_ctl.catalog.modelconfig.quantizer import Quantizer
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.plan.facts import Cache, Experts, Layer, Linear, Part, Scheme, Split, Vector
@@ -139,6 +140,11 @@ class LayerBuilder:
         quantizable: bool = True,
     ) -> None:
         """Routed experts. `correction`: the float32 score bias of DeepSeek's routing."""
+        if top_k > count:
+            raise UsageError(
+                f"config.json: {top_k} experts per token are more than the {count} experts of a layer",
+                hint=COMPLETE_CONFIG,
+            )
         if correction:
             self.vectors.append(Vector(count, float32=True))
         shards = (name, f"{name}.0.gate_proj", f"{name}.0.up_proj", f"{name}.0.down_proj", f"{name}.0.w1")

@@ -51,7 +51,11 @@ _UNGATED = ("relu", "relu2", "gelu_new", "gelu_fast")
 def generic_row(fields: Fields) -> DecoderSpec:
     """The row of a decoder that is known by its fields alone."""
     family = next((name for field, name in _FAMILIES.items() if fields.has(field)), "")
-    row = row_of(family if family or fields.has(*HEADS) else "MambaForCausalLM")
+    if not family and not fields.has(*HEADS):
+        if fields.has(*KV_HEADS) or not fields.has(*_STATES):
+            raise fields.missing(*HEADS)
+        family = "MambaForCausalLM"
+    row = row_of(family)
     if row is not None:
         return row if isinstance(row, DecoderSpec) else row(fields)
     old = fields.has("activation_function")  # GPT's and Whisper's kind of block: two projections with biases
