@@ -200,3 +200,26 @@ def test_algorithms_of_modelopt_that_no_release_has_are_named() -> None:
 def test_a_type_that_quark_s_reader_does_not_have_is_named() -> None:
     with pytest.raises(UserError, match='Quark\'s weights of "fp3"'):
         read(LLAMA, **quark({"dtype": "fp3"}))
+
+
+@pytest.mark.parametrize(
+    ("quantization", "assumed"),
+    [
+        ({"quant_method": "awq"}, "4 bits and groups of 128"),
+        ({"quant_method": "awq", "w_bit": 4}, "groups of 128"),
+        ({"quant_method": "awq", "w_bit": 4, "q_group_size": 64}, ""),
+        ({"quant_method": "gptq", "bits": 8}, "groups of 128"),
+        ({"quant_method": "gptq", "bits": 8, "group_size": -1}, ""),
+        ({"quant_method": "auto-round", "data_type": "mx_fp"}, "4 bits"),
+        ({"quant_method": "torchao", "quant_type": 7}, "8 bits"),
+        ({"quant_method": "torchao", "quant_type": "autoquant"}, "8 bits"),
+        ({"quant_method": "torchao", "quant_type": {"default": INT8}}, ""),
+        ({"quant_method": "fp8", "producer": {"name": "modelopt"}}, ""),
+        ({"producer": {"name": "modelopt"}}, "8 bits"),
+        (quark({"qscheme": "per_channel"}), "8 bits"),
+    ],
+)
+def test_what_the_config_does_not_state_is_assumed_and_said(quantization: dict[str, Any], assumed: str) -> None:
+    found = read(LLAMA, **quantization).quantization
+    assert found is not None
+    assert found.assumed == assumed

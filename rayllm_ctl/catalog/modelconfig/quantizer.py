@@ -69,6 +69,13 @@ class Quantizer:
         )
 
 
+def assumed_sizes(fields: Fields, bits: int, group: int, *names: tuple[str, ...]) -> str:
+    """What is taken for granted of integers in groups, for notes. names: of the fields with the bits and the group."""
+    stated_bits, stated_group = (fields.has(*either) for either in names)
+    sizes = ("" if stated_bits else f"{bits} bits", "" if stated_group else f"groups of {group}")
+    return " and ".join(filter(None, sizes))
+
+
 def fp8(fields: Fields) -> tuple[Scheme, str]:
     """vLLM's own fp8 format, and what it is called."""
     block = fields.integers("weight_block_size", low=1)

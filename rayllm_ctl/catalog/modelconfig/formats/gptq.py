@@ -12,7 +12,14 @@ from typing import Any
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.ignore import MOST_RULES, Ignored, below, too_large
-from rayllm_ctl.catalog.modelconfig.quantizer import FP8_BLOCK, MXFP4, MXFP8, Quantizer, QuantizerRule
+from rayllm_ctl.catalog.modelconfig.quantizer import (
+    FP8_BLOCK,
+    MXFP4,
+    MXFP8,
+    Quantizer,
+    QuantizerRule,
+    assumed_sizes,
+)
 from rayllm_ctl.model.plan.facts import Scheme
 
 _UNQUANTIZED = 16
@@ -37,7 +44,7 @@ def read_gptq(fields: Fields) -> Quantizer:
     head = fields.flag("lm_head")
     ignored = Ignored(fields.texts("modules_to_not_convert") + (() if head else ("lm_head",)))
     rules = (*_dynamic(fields, scheme), *_exceptions(fields, scheme), QuantizerRule(scheme, _quantized_modules(fields)))
-    assumed = "" if fields.has("bits") else f"{bits} bits"
+    assumed = assumed_sizes(fields, bits, group, ("bits",), ("group_size",))
     about = f"GPTQ {bits} bit, groups of {group}"
     needs = frozenset() if fields.flag("sym", default=True) else frozenset({"asymmetric-gptq"})
     return Quantizer("gptq", rules, ignored, description=about, head=head, assumed=assumed, needs=needs)
@@ -56,9 +63,10 @@ def read_autoround(fields: Fields) -> Quantizer:
         about = f"AutoRound fp8 in blocks of {block[0]}x{block[-1]}"
     else:
         return _renamed(read_gptq(fields))
+    assumed = "" if fields.has("bits") or "mx_fp" not in kind else f"{scheme.bits} bits"
     scheme = replace(scheme, method="inc")
     rules = (*_exceptions(fields, scheme), QuantizerRule(scheme, _quantized_modules(fields)))
-    return Quantizer("inc", rules, Ignored(("lm_head",)), description=about, needs=frozenset({need}))
+    return Quantizer("inc", rules, Ignored(("lm_head",)), description=about, assumed=assumed, needs=frozenset({need}))
 
 
 def _renamed(quantizer: Quantizer) -> Quantizer:

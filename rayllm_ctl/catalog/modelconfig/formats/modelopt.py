@@ -79,6 +79,7 @@ def read_modelopt(fields: Fields, inner: Fields, side: Mapping[str, Any] | None,
         Ignored((*excluded, "lm_head"), (name for name in excluded if "*" not in name)),
         description=f"modelopt {algorithm or 'FP8'}"[:60],
         kv_cache_dtype="fp8" if kv.upper() == "FP8" else None,
+        assumed="" if algorithm or per_module else "8 bits",
         needs=frozenset(f"modelopt {name}" for name in named),
     )
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rayllm_ctl.catalog.modelconfig.fields import Fields
 from rayllm_ctl.catalog.modelconfig.ignore import Ignored
-from rayllm_ctl.catalog.modelconfig.quantizer import MXFP4, MXFP8, NVFP4, Quantizer, QuantizerRule, fp8
+from rayllm_ctl.catalog.modelconfig.quantizer import MXFP4, MXFP8, NVFP4, Quantizer, QuantizerRule, assumed_sizes, fp8
 from rayllm_ctl.model.plan.facts import Scheme
 
 
@@ -38,14 +38,16 @@ def read_fbgemm(fields: Fields) -> Quantizer:
 def read_awq(fields: Fields) -> Quantizer:
     """AutoAWQ's format: its list holds parts of names (quantization/auto_awq.py, match_mode "substring", 0.33;
     awq.py is_layer_skipped_awq, 0.10)."""
-    bits = fields.integer("bits", "w_bit", default=4, high=8)
-    group = fields.integer("group_size", "q_group_size", default=128, low=-1)
+    bit_names, group_names = ("bits", "w_bit"), ("group_size", "q_group_size")
+    bits = fields.integer(*bit_names, default=4, high=8)
+    group = fields.integer(*group_names, default=128, low=-1)
+    assumed = assumed_sizes(fields, bits, group, bit_names, group_names)
     zeros, head = fields.flag("zero_point", default=True), fields.flag("lm_head")
     scheme = Scheme("awq", bits, group=max(group, 0), scale_bytes=2, zero_points=zeros, weight_only=True)
     kept = fields.texts("modules_to_not_convert")
     ignored = Ignored((*kept, *(() if head else ("lm_head",))), kept)
     about = f"AWQ {bits} bit, groups of {group}"
-    return Quantizer("awq", (QuantizerRule(scheme),), ignored, description=about, head=head)
+    return Quantizer("awq", (QuantizerRule(scheme),), ignored, description=about, head=head, assumed=assumed)
 
 
 def read_mxfp4(fields: Fields) -> Quantizer:

@@ -28,7 +28,7 @@ def read_quark(fields: Fields) -> Quantizer:
         rules,
         Ignored((*fields.texts("exclude"), "lm_head")),
         description=f"Quark {' and '.join(kinds) or 'fp8'}"[:60],
-        assumed="" if stated else "8 bits",
+        assumed="" if stated and all(one.has("dtype") for one in _tensors(everywhere, "weight")) else "8 bits",
     )
 
 

@@ -18,8 +18,9 @@ _OTHERS = "_default"
 
 def read_torchao(fields: Fields) -> Quantizer:
     skipped = [*fields.texts("modules_to_not_convert"), "lm_head"]
-    assumed = "" if fields.has("quant_type") else "8 bits"
-    rules = tuple(_rules(fields.raw("quant_type")))
+    kind = fields.raw("quant_type")
+    rules = tuple(_rules(kind))
+    assumed = "8 bits" if any(not _is_named(way) for way in _ways(kind)) else ""
     # vLLM skips a module if the parts of its name contain those of the entry (should_skip).
     ignored = Ignored(f"re:(?:.*\\.)?{re.escape(below(name))}(?:\\.|$)" for name in skipped)
     return Quantizer("torchao", rules, ignored, description="torchao", assumed=assumed)
@@ -39,6 +40,16 @@ def _rules(kind: Any) -> Iterator[QuantizerRule]:
         yield QuantizerRule(_scheme(modules[_OTHERS]))
 
 
+def _ways(kind: Any) -> tuple[Any, ...]:
+    modules = _by_module(kind)
+    return (kind,) if modules is None else tuple(way for way in modules.values() if way is not None)
+
+
+def _is_named(way: Any) -> bool:
+    """Whether a configuration class is one of those whose sizes are known by its name."""
+    return any(word in _text(way) for word in ("float8", "int4", "int8"))
+
+
 def _by_module(kind: Any) -> dict[str, Any] | None:
     """The ways by module; None if all have the same."""
     default = kind.get("default") if isinstance(kind, Mapping) else None
@@ -54,7 +65,7 @@ def _by_module(kind: Any) -> dict[str, Any] | None:
 
 def _scheme(kind: Any) -> Scheme:
     """Of one configuration class, by its name and its sizes."""
-    text = str(kind)[:2000].lower()
+    text = _text(kind)
     if "float8" in text and "int4" not in text:
         scheme = replace(FP8_TENSOR, group=0)
     elif "int4" in text:
@@ -63,3 +74,7 @@ def _scheme(kind: Any) -> Scheme:
     else:
         scheme = Scheme("torchao", 8, scale_bytes=4)
     return replace(scheme, method="torchao")
+
+
+def _text(way: Any) -> str:
+    return str(way)[:2000].lower()
