@@ -11,6 +11,7 @@ from rayllm_ctl.model.plan.plan import Band, GPUChoice, ParallelismPlan, Plan, R
 from rayllm_ctl.model.spec.service import Resources
 from rayllm_ctl.planner.deployment.pods import gpu_pods, memory_problem, size_notes
 from rayllm_ctl.planner.engine.checks import request_problems
+from rayllm_ctl.planner.engine.items import least_step
 from rayllm_ctl.planner.engine.parallelism import ACROSS_NODES, gpus_of_a_node
 from rayllm_ctl.planner.engine.refusal import Refusal
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
@@ -169,11 +170,14 @@ def _notes(request: Request, chosen: Candidate, settings: ResolvedSettings) -> I
             "the KV cache must hold the recurrent state of each sequence"
         )
     usual, _ = request.engine.batch_defaults_for(gpu)
-    if wanted.max_num_batched_tokens is None and settings.max_num_seqs > usual:
-        yield (
-            f"max_num_batched_tokens is {settings.max_num_batched_tokens:,} instead of {usual:,}: "
-            "a step must hold a token of each sequence"
-        )
+    if wanted.max_num_batched_tokens is None and settings.max_num_batched_tokens > usual:
+        image = settings.max_num_batched_tokens == least_step(request.facts, wanted.args)
+        held = "all tokens of an image or a video" if image else "a token of each sequence"
+        if image or settings.max_num_seqs > usual:
+            yield (
+                f"max_num_batched_tokens is {settings.max_num_batched_tokens:,} instead of {usual:,}: "
+                f"a step must hold {held}"
+            )
     if gpu.vendor != "nvidia" and wanted.image is None:
         yield f"{gpu.name} requires an image built for it (--image): the default image is for NVIDIA GPUs"
     quantized = request.facts.quantization

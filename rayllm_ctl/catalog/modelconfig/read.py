@@ -120,7 +120,13 @@ def _read(config: Fields, side: Mapping[str, Any] | None) -> ModelFacts:
         streams=body.streams,
         single_stage=body.single_stage,
         quantization=quantizer.facts() if quantizer else None,
-        traits=_traits(body, multimodal=bool(found), generic=bool(assumed), part=config.holds(WITHIN)),
+        traits=_traits(
+            body,
+            multimodal=bool(found),
+            generic=bool(assumed),
+            part=config.holds(WITHIN),
+            **{"whole-images": bool(found) and _sees_whole_images(config, text)},
+        ),
         assumed=assumed,
     )
 
@@ -220,6 +226,18 @@ def _traits(body: Body, **others: bool) -> frozenset[str]:
         **others,
     }
     return frozenset(word for word, holds in found.items() if holds)
+
+
+_WHOLE_IMAGES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
+
+
+def _sees_whole_images(config: Fields, text: Fields) -> bool:
+    """Whether the tokens of an image attend to one another in both directions, so that all are in one step (vLLM 0.29,
+    transformers_utils/model_arch_config_convertor.py is_mm_prefix_lm)."""
+    kind = config.text("model_type")
+    if kind.startswith("gemma4"):
+        return bool(text.raw("use_bidirectional_attention") == "vision")
+    return kind in _WHOLE_IMAGES
 
 
 def _inherited(config: Fields) -> dict[str, Any]:

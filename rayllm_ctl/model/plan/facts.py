@@ -163,7 +163,7 @@ class ModelFacts:
     traits: frozenset[str] = field(default_factory=frozenset)
     """moe, mla, dsa, hybrid, sliding, chunked, multimodal, attention-free: words for messages and rules; generic: of an
     architecture that is not known here, read by the fields that most configs share; part: of a checkpoint that holds
-    more than vLLM serves, such as what speaks."""
+    more than vLLM serves, such as what speaks; whole-images: a step must hold all tokens of an image or a video."""
     assumed: tuple[str, ...] = ()
     """What was taken for granted while a generic model was read, and what is not known of it."""
 

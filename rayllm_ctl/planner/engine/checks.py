@@ -19,6 +19,7 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.architecture import architecture_problems, runs_on_backend
 from rayllm_ctl.planner.engine.context import context_problems, step_problems
+from rayllm_ctl.planner.engine.items import item_problems
 from rayllm_ctl.planner.engine.parallelism import sharding_problem
 from rayllm_ctl.planner.engine.quantization import quantization_on, quantization_problems
 from rayllm_ctl.planner.engine.refusal import Refusal, changed_engine, requires
@@ -37,6 +38,7 @@ def request_problems(request: Request) -> Iterator[Refusal]:
     wanted = request.service.engine
     yield from context_problems(request.service, request.facts.max_model_len)
     yield from step_problems(request.service, request.engine, request.facts.max_model_len)
+    yield from item_problems(request)
     yield from architecture_problems(request)
     yield from quantization_problems(request)
     yield from argument_problems(request.service, request.engine)

@@ -11,6 +11,7 @@ from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import EngineSettings
 from rayllm_ctl.model.spec.service import LLMService, Load
 from rayllm_ctl.planner import vllm_rules
+from rayllm_ctl.planner.engine.items import least_step
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.request import Request, Shape, Workload
 
@@ -36,7 +37,8 @@ def resolve_settings(
     sequences = min(sequences, tokens) if wanted.max_num_seqs is None else wanted.max_num_seqs
     if wanted.max_num_batched_tokens is None:
         # vLLM's own default stays below the sequences that are asked for, and vLLM does not start with it.
-        tokens = max(sequences, min(tokens, sequences * max_model_len))
+        least = least_step(request.facts, wanted.args)
+        tokens = max(sequences, min(tokens, sequences * max_model_len), least)
     utilization = wanted.gpu_memory_utilization
     return ResolvedSettings(
         max_model_len=max_model_len,
