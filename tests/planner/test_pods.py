@@ -2,10 +2,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.quantities import GIB, parse_quantity
 from rayllm_ctl.model.plan.hardware import NodeShape
-from rayllm_ctl.model.spec.service import PodResources, Resources
-from rayllm_ctl.planner.deployment.pods import cpu_pods, gpu_pods
+from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.service import (
+    Accelerator,
+    LLMService,
+    Model,
+    Parallelism,
+    PodResources,
+    Replicas,
+    Resources,
+)
+from rayllm_ctl.planner.deployment.pods import counted_workers, cpu_pods, gpu_pods
+from rayllm_ctl.workflows.plan.model import make_plan
 from tests.planner.gpus import H100, L4
 
 
@@ -57,3 +70,25 @@ def test_a_cpu_worker_gets_a_cpu_for_each_gib_of_weights() -> None:
     assert cpu_pods(15.3 * GIB, GIB, 1, Resources()).worker_cpu == "16"
     assert cpu_pods(3.2 * GIB, GIB, 6, Resources()).worker_cpu == "6"
     assert cpu_pods(15.3 * GIB, GIB, 1, Resources(worker=PodResources(cpu="2"))).worker_cpu == "2"
+
+
+def test_more_workers_than_32_bits_count_are_rejected_with_the_range() -> None:
+    """The API server rejects the RayCluster otherwise."""
+    assert counted_workers(2**30 - 1, 2, "max") == 2**31 - 2
+    assert counted_workers(2**31 - 1, 1, "max") == 2**31 - 1
+    with pytest.raises(UsageError, match=r"^max: must be at most 1073741823, not 1073741824: .* a replica has 2$"):
+        counted_workers(2**30, 2, "max")
+    with pytest.raises(UsageError, match=r"^max: must be at most 2147483643, not 2147483647: "):
+        counted_workers(2**31 - 1, 1, "max", 4)
+
+
+def test_the_range_of_replicas_on_several_nodes_is_checked_before_manifests_are_made() -> None:
+    service = LLMService(
+        "q",
+        Model("Qwen/Qwen3-8B"),
+        accelerator=Accelerator(gpu="H100-80GB"),
+        parallelism=Parallelism(8, 2),
+        replicas=Replicas(max=2**31 - 1),
+    )
+    with pytest.raises(UsageError, match=r"spec.replicas.max \(--max-replicas\): must be at most 1073741823"):
+        make_plan(service, OFFLINE)

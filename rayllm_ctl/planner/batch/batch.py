@@ -19,6 +19,7 @@ from rayllm_ctl.planner.batch.settings import settings_of
 from rayllm_ctl.planner.deployment.deployment import AUTOSCALER
 from rayllm_ctl.planner.deployment.disruptions import DRAIN_LIMIT
 from rayllm_ctl.planner.deployment.pod_templates import START_LIMIT
+from rayllm_ctl.planner.deployment.pods import counted_workers
 
 STAGE_CPUS = 6
 """Logical CPUs of a worker for work besides the engine: reading, cutting into batches, two stages before it and one
@@ -105,7 +106,7 @@ def _worker(batch: BatchJob, group: WorkerGroup, parallelism: ParallelismPlan, p
     return replace(
         group,
         min_workers=0,
-        max_workers=batch.concurrency.max * pods.workers_per_replica,
+        max_workers=counted_workers(batch.concurrency.max, pods.workers_per_replica, "spec.concurrency.max"),
         cpus=processes * engine_cpus(batch, parallelism) + STAGE_CPUS,
         readiness=None,
         pod=replace(_pod(group.pod, batch), spread_over_nodes=False),

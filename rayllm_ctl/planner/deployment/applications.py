@@ -21,6 +21,7 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.deployment import autoscaler, longest, readiness
 from rayllm_ctl.planner.deployment.disruptions import DRAIN_LIMIT, budget, drained, excludes_the_head, spread_pods
 from rayllm_ctl.planner.deployment.pod_templates import head_template, worker_template
+from rayllm_ctl.planner.deployment.pods import counted_workers
 from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token, with_token
 from rayllm_ctl.planner.deployment.surroundings import entrance
 
@@ -143,7 +144,7 @@ def model_workers(
         pod=replace(group.pod, env=own),
         cpus=max(group.cpus, cpus),
         ray_resources=json.dumps(offered) if offered else None,
-        max_workers=group.max_workers + surge,
+        max_workers=counted_workers(group.max_workers, 1, f"max_replicas of {name}", surge),
     )
     return drained(placed, shutdown)
 
@@ -189,7 +190,7 @@ def _worker(service: LLMService, group: Group, catalog: Mapping[str, GPU], proxi
     return WorkerGroup(
         name=group.name,
         min_workers=group.min_workers,
-        max_workers=group.max_workers,
+        max_workers=counted_workers(group.max_workers, 1, f"max_replicas of group {group.name}"),
         cpus=group.cpus,
         pod_cpu=canonical_quantity(service.resources.worker.cpu or str(group.cpus)),
         pod_memory=_memory(service, group),

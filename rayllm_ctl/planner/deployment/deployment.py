@@ -27,6 +27,7 @@ from rayllm_ctl.planner.deployment.gateway import gateway_config, gateway_notes,
 from rayllm_ctl.planner.deployment.images import image_notes, image_problem, image_warnings, public_image_lacks
 from rayllm_ctl.planner.deployment.ingress import ingress_application, ingress_workers
 from rayllm_ctl.planner.deployment.pod_templates import head_template, worker_template
+from rayllm_ctl.planner.deployment.pods import counted_workers
 from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token, with_token
 from rayllm_ctl.planner.deployment.serve import INGRESS_CPUS, serve_application, serve_options
 from rayllm_ctl.planner.deployment.surroundings import entrance, network_rules, scraping, surroundings_notes
@@ -248,7 +249,9 @@ def _worker(
     return WorkerGroup(
         name=service.accelerator.kind,
         min_workers=parallelism.replicas * pods.workers_per_replica,
-        max_workers=max(1, parallelism.max_replicas) * pods.workers_per_replica,
+        max_workers=counted_workers(
+            max(1, parallelism.max_replicas), pods.workers_per_replica, "spec.replicas.max (--max-replicas)"
+        ),
         cpus=worker_cpus(service, parallelism, pods, gpu),
         pod_cpu=pods.worker_cpu,
         pod_memory=pods.worker_memory,

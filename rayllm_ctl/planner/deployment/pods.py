@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.quantities import GIB, canonical_quantity, parse_quantity
 from rayllm_ctl.model.plan.hardware import GPU, NodeShape
 from rayllm_ctl.model.plan.plan import PodSizes, Reason
@@ -33,6 +34,23 @@ about 0.1 s. Not measured. Models up to the first figure are for trials, and sha
 
 _CPU_WORKER_BASE_GIB = 4
 """A CPU worker without weights and cache: Ray, Serve, PyTorch (3.7 GB measured with a model of 2.6 MB)."""
+
+
+MOST_WORKERS = 2**31 - 1
+"""Of a worker group: the API server keeps the number in 32 bits."""
+
+
+def counted_workers(replicas: int, each: int, field: str, further: int = 0) -> int:
+    """`replicas` times `each` workers and `further` ones. UsageError for more than a RayCluster can have; field: where
+    the replicas were stated."""
+    workers = replicas * each + further
+    if workers > MOST_WORKERS:
+        most = (MOST_WORKERS - further) // each
+        needed = f", and a replica has {each}" if each > 1 else ""
+        raise UsageError(
+            f"{field}: must be at most {most}, not {replicas}: a worker group has at most {MOST_WORKERS} workers{needed}"
+        )
+    return workers
 
 
 def memory_problem(pods: PodSizes, planned: PodSizes) -> Reason | None:
