@@ -42,7 +42,9 @@ def _main() -> None:
     name = os.path.basename(sys.argv[0])  # noqa: PTH119  pathlib takes 4 ms, and --help does without
     program = "kubectl rayllm" if name.startswith("kubectl-rayllm") else "rayllm-ctl"
     arguments = [os.fsencode(argument).decode("utf-8", "surrogateescape") for argument in sys.argv[1:]]
-    _end(run(arguments, program))
+    codes: dict[str, int] = {}
+    code = run(arguments, program, codes)
+    _end(code, codes.get("failed"))
 
 
 def complete_for_kubectl() -> None:
@@ -83,7 +85,8 @@ def _is_discarded(stream: TextIO) -> bool:
     return isinstance(raw, _Discarded) and raw.written
 
 
-def _end(code: int) -> NoReturn:
+def _end(code: int, lost: int | None = None) -> NoReturn:
+    """Exit with `code`, or, if an answer cannot be written, with `lost` (None: 1)."""
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
@@ -94,10 +97,10 @@ def _end(code: int) -> NoReturn:
         os._exit(code)
     except (OSError, ValueError) as error:
         from rayllm_ctl.console.style import Printer
-        from rayllm_ctl.errors import FAILED
+        from rayllm_ctl.errors import FAILED, OK, RULED_OUT
 
         Printer.for_error().error(f"the output cannot be written: {getattr(error, 'strerror', None) or error}")
-        os._exit(code or FAILED)
+        os._exit((lost or FAILED) if code in (OK, FAILED, RULED_OUT) else code)
     # Nothing is left to clean up, and Python takes ten times as long to do it as the rest of the exit.
     os._exit(code)
 

@@ -173,10 +173,14 @@ def group() -> None:
     """
 
 
-def run(arguments: Sequence[str], program: str = "rayllm-ctl") -> int:
-    """Run the command line; return the exit code. With --debug errors show a traceback, and bugs are raised."""
+def run(arguments: Sequence[str], program: str = "rayllm-ctl", codes: dict[str, int] | None = None) -> int:
+    """Run the command line; return the exit code. With --debug errors show a traceback, and bugs are raised.
+
+    codes: receives the exit codes of the command for a failure and for output that is not read.
+    """
+    codes = {} if codes is None else codes
     # diff changes the first: its exit code 1 means that there are differences
-    codes = {"failed": FAILED, "unread": OK}
+    codes.update({"failed": FAILED, "unread": OK})
     try:
         return _run(arguments, program, codes)
     except BrokenPipeError:

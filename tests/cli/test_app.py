@@ -312,6 +312,17 @@ def test_output_that_is_lost_is_a_failure(words: str, tmp_path: Path) -> None:
     assert done.stdout
 
 
+@pytest.mark.parametrize("flags", ["", "-o json", "--fail-on outage"])
+def test_differences_that_are_lost_are_not_an_answer(flags: str, tmp_path: Path) -> None:
+    """1 means differences, which nobody has seen."""
+    for name in "ab":
+        text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: qwen}}\ndata: {{name: {name}}}\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    assert shell(f"$CTL diff --local a.yaml b.yaml {flags}", tmp_path).returncode == 1
+    done = shell(f"$CTL diff --local a.yaml b.yaml {flags} >&-", tmp_path)
+    assert (done.returncode, done.stderr) == (7, "✗ the output cannot be written: standard output is closed\n")
+
+
 def test_a_closed_output_is_no_failure_of_a_command_that_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: qwen}\n")
     for streams in (">&-", ">&- 2>&-", "<&- >&- 2>&-", "2>&-"):
