@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from rayllm_ctl.model.text.unique_keys import unique_key_loader
+
 
 def parse_yaml(text: str) -> Any:
     """The plain data of a document. yaml.YAMLError if it is not valid, or if a mapping has a key twice."""
     import yaml
 
-    class UniqueKeyLoader(yaml.SafeLoader):
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode):
-                    if key.value in seen:
-                        message = f'the key "{key.value}" is twice'
-                        raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
-                    seen.add(key.value)
-            return super().construct_mapping(node, deep)
-
-    return yaml.load(text, UniqueKeyLoader)  # noqa: S506  a safe loader
+    return yaml.load(text, unique_key_loader(yaml, yaml.SafeLoader))  # noqa: S506  a safe loader

@@ -57,9 +57,11 @@ def explained(folder: Path) -> Iterator[None]:
         problem = getattr(error, "problem", None) or "not valid YAML"
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1} of what it prints" if mark else ""
+        name = next(iter(getattr(error, "__notes__", ())), "a template")
+        twice = "duplicate key" in problem
         raise UserError(
-            f"{folder}: a template does not print valid YAML: {problem}{line}",
-            hint="end every value with `| yaml`, which quotes it",
+            f"{folder / name} does not print valid YAML: {problem}{line}",
+            hint="leave one of the two out" if twice else "end every value with `| yaml`, which quotes it",
         ) from error
 
 

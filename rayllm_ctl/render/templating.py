@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.model.text.unique_keys import unique_key_loader
 from rayllm_ctl.model.text.yaml_text import flow
 
 if TYPE_CHECKING:
@@ -86,14 +87,34 @@ def _plain(number: float) -> int | float:
 
 
 def template_text(template: str, values: Mapping[str, Any], own: Path | None = None) -> str:
-    """`template` with `values`, without the blank lines that macros leave: no value brings one along."""
-    lines = environment(own).get_template(template).render(values).splitlines(keepends=True)
-    return "".join(line for line in lines if not line.isspace())
+    """`template` with `values`, without the blank lines that macros leave: no value brings one along. Errors as `fill`,
+    of the user's own templates."""
+    laid_out = environment(own).get_template(template).render(values)
+    if own is not None:
+        _read(laid_out, template)
+    return "".join(line for line in laid_out.splitlines(keepends=True) if not line.isspace())
 
 
 def fill(template: str, values: Mapping[str, Any], own: Path | None = None) -> Any:
-    """`template` with `values`, read back as data; None if nothing is laid out for these values."""
+    """`template` with `values`, read back as data; None if nothing is laid out for these values.
+
+    yaml.YAMLError, with the template's name as a note, if it is not valid YAML or has a key twice.
+    """
+    return _read(environment(own).get_template(template).render(values), template)
+
+
+def _read(laid_out: str, template: str) -> Any:
     import yaml
 
-    laid_out = environment(own).get_template(template).render(values)
-    return yaml.load(laid_out, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+    try:
+        return yaml.load(laid_out, _loader())  # noqa: S506  a safe loader
+    except yaml.YAMLError as error:
+        error.add_note(template)
+        raise
+
+
+@cache
+def _loader() -> type[Any]:
+    import yaml
+
+    return unique_key_loader(yaml, getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -40,7 +40,7 @@ def test_a_file_is_read_as_it_was_written_and_the_new_replaces_the_old(tmp_path:
     [
         ("[1]", "list `calibrations`, and nothing else"),
         ("calibrations: [{model: m}]", "entry 1 lacks `date`"),
-        ("calibrations: []\ncalibrations: []", 'the key "calibrations" is twice'),
+        ("calibrations: []\ncalibrations: []", 'duplicate key "calibrations", first in line 1'),
         ("{", "not valid YAML"),
     ],
 )

@@ -66,6 +66,10 @@ def test_a_file_for_imports_is_no_object_and_neither_is_an_empty_one(tmp_path: P
         ("a: {{ name | quote }}", r"own\.yaml\.j2:1: No filter named 'quote'"),
         ("{% include '../secret' %}", r"there is no template \.\./secret"),
         ("a: [1", "does not print valid YAML: .*, line"),
+        (
+            "a: 1\nb: {c: 1,\n c: 2}",
+            r'own\.yaml\.j2 does not print valid YAML: duplicate key "c", first in line 2, line 3 of',
+        ),
         ("a: b", r"own\.yaml\.j2 does not print a Kubernetes object"),
         ("- a", r"own\.yaml\.j2 does not print a Kubernetes object"),
         ("a: {{ ''.__class__.__mro__ }}", r"access to attribute '__class__' of 'str' object is unsafe"),
@@ -75,6 +79,11 @@ def test_a_file_for_imports_is_no_object_and_neither_is_an_empty_one(tmp_path: P
 def test_errors_name_the_file_and_the_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         render(PLAN, write(tmp_path, own=text))
+
+
+def test_a_serve_configuration_of_the_users_own_has_no_duplicate_keys(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r'serve-config\.yaml\.j2 does not print valid YAML: duplicate key "a"'):
+        render(PLAN, write(tmp_path, **{"serve-config": "a: 1\na: 2\n"}))
 
 
 def test_a_directory_without_templates_is_an_error(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def counted_workers(replicas: int, each: int, field: str, further: int = 0) -> i
         most = (MOST_WORKERS - further) // each
         needed = f", and a replica has {each}" if each > 1 else ""
         raise UsageError(
-            f"{field}: must be at most {most}, not {replicas}: a worker group has at most {MOST_WORKERS} workers{needed}"
+            f"{field}: must be at most {most}, not {replicas}: a worker group has at most {MOST_WORKERS}{needed}"
         )
     return workers
 

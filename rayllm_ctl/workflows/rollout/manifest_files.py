@@ -11,6 +11,7 @@ from rayllm_ctl.errors import UsageError
 from rayllm_ctl.files import STANDARD_INPUT, folder_of_input, read_input
 from rayllm_ctl.model.spec.batch import BATCH_KIND, BatchJob
 from rayllm_ctl.model.spec.service import KIND
+from rayllm_ctl.model.text.unique_keys import unique_key_loader
 from rayllm_ctl.specfile import load_any_text, tree
 from rayllm_ctl.workflows.render import kustomize
 from rayllm_ctl.workflows.render.batch import batch_as_rendering
@@ -129,7 +130,8 @@ def _documents(file: Path, text: str) -> Iterator[dict[str, Any]]:
     import yaml
 
     try:
-        for document in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        loader = unique_key_loader(yaml, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        for document in yaml.load_all(text, Loader=loader):
             if document is None:
                 continue
             if not isinstance(document, dict):
