@@ -8,7 +8,7 @@ from typing import Any
 from rayllm_ctl.console.bench.configuration import configuration_rows
 from rayllm_ctl.console.bench.plots import Plot
 from rayllm_ctl.console.bench.report import Column, Page, Table
-from rayllm_ctl.console.bench.results import NAMES, load_in_words, number, remark_lines, seconds
+from rayllm_ctl.console.bench.results import NAMES, load_in_words, number, remark_lines, seconds, share_in_words
 from rayllm_ctl.console.bench.service import rows_by_load
 from rayllm_ctl.console.bench.sweep import best_lines, problem_lines, variant_cells
 from rayllm_ctl.console.bench.sweep_figures import FIGURES, rows, several_loads, varied
@@ -86,7 +86,7 @@ def _load(run: Mapping[str, Any], good: bool) -> Iterator[str]:
     yield f"{run['requests']['succeeded']:,}"
     yield f"{run['requests']['failed']:,}"
     if good:
-        yield f"{run['goodput']['share']:.0%}"
+        yield share_in_words(run)
 
 
 def _latencies(latencies: Mapping[str, Any]) -> Table:

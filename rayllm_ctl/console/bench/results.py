@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from rayllm_ctl.model.kube.quantities import format_duration
 NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2e": "end to end"}
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99", "max")
 _BAR = 40
+_SENT = 10
+"""Requests of a load that is long enough for its rate."""
+
 _COUNTED = {
     "usage": "as the server counts",
     "tokenizer": "as the tokenizer counts",
@@ -56,14 +60,11 @@ def _problems_of_all(results: Results, style: Printer) -> Iterator[str]:
 def _one(run: Mapping[str, Any]) -> Iterator[str]:
     requests, rate, tokens = run["requests"], run["throughput"], run["tokens"]
     failed = f", {requests['failed']:,} failed" if requests["failed"] else ""
+    answered = f"{requests['succeeded']:,} answered{failed} in {run['durationSeconds']:.1f} s"
     rows = [
         ("load", load_in_words(run["load"])),
         *condition_rows(run),
-        (
-            "requests",
-            f"{requests['succeeded']:,} answered{failed} in {run['durationSeconds']:.1f} s: "
-            f"{number(rate['requestsPerSecond'])}/s",
-        ),
+        ("requests", f"{answered}: {number(rate['requestsPerSecond'])}/s" if requests["total"] else "none"),
     ]
     if tokens["countedBy"] not in (None, "none"):
         rows.append(
@@ -73,7 +74,7 @@ def _one(run: Mapping[str, Any]) -> Iterator[str]:
                 f"{_COUNTED[tokens['countedBy']]}",
             )
         )
-    if "goodput" in run:
+    if "goodput" in run and requests["total"]:
         rows.append(("goodput", _goodput(run["goodput"])))
     yield from labelled([*rows, *service_rows(run)])
     if any(run["latencySeconds"].values()):
@@ -116,7 +117,7 @@ def _table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     head = ("load", "requests/s", "tokens/s", "TTFT p50", "p99", "TPOT p50", "p99", "end to end p50", "p99", "failed")
     rows = [head, *(_row(run) for run in runs)]
     if all("goodput" in run for run in runs):
-        shares = ("good", *(f"{run['goodput']['share']:.0%}" for run in runs))
+        shares = ("good", *(share_in_words(run) for run in runs))
         rows = [(*row, share) for row, share in zip(rows, shares, strict=True)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
@@ -137,10 +138,23 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _found(results: Results, style: Printer) -> Iterator[str]:
     limits = limits_in_words(results.runs[0]["goodput"]["objective"])
+    last, answered = results.runs[-1], any(run["requests"]["succeeded"] for run in results.runs)
+    if not last["requests"]["total"] and not last["interrupted"]:
+        rate, duration = last["load"]["rate"], last["load"]["durationSeconds"]
+        yield (
+            f"{style.symbol('warning')} the search ended at {number(rate)} requests/s, where no request was due within "
+            f"{seconds(duration)}: --duration {math.ceil(_SENT / rate)}s sends about {_SENT}"
+        )
     if results.highest_rate is None:
-        yield f"{style.symbol('error')} no tested rate meets {limits}"
+        reason = f"no tested rate meets {limits}" if answered else "no request was answered at any tested rate"
+        yield f"{style.symbol('error')} {reason}"
     else:
         yield f"{style.symbol('ok')} {number(results.highest_rate)} requests/s is the highest rate that meets {limits}"
+
+
+def share_in_words(run: Mapping[str, Any]) -> str:
+    """Which share of the requests is good; "-" if none was sent."""
+    return f"{run['goodput']['share']:.0%}" if run["requests"]["total"] else "-"
 
 
 def load_in_words(load: Mapping[str, Any]) -> str:

@@ -20,7 +20,8 @@ def search_rate(
 ) -> tuple[tuple[Mapping[str, Any], ...], float | None]:
     """The results of all tested rates, and the highest that meets the limits; None if none does.
 
-    The rate is doubled until it is too high, or halved until it is good, then found by bisection.
+    The rate is doubled until it is too high, or halved until it is good, then found by bisection. A rate at which no
+    request was sent says nothing, so the search ends there.
     """
     (load,) = settings.loads
     assert load.rate is not None
@@ -32,11 +33,11 @@ def search_rate(
         # If the generator cannot keep up, the result is about the generator.
         return bool(result["goodput"]["met"]) and not result["generator"]["saturated"] and not result["interrupted"]
 
-    def interrupted() -> bool:
-        return bool(runs) and bool(runs[-1]["interrupted"])
+    def ended() -> bool:
+        return bool(runs) and bool(runs[-1]["interrupted"] or not runs[-1]["requests"]["total"])
 
     rate, highest, too_high = load.rate, None, None
-    while not interrupted() and (highest is None or too_high is None) and _LOWEST <= rate <= _HIGHEST:
+    while not ended() and (highest is None or too_high is None) and _LOWEST <= rate <= _HIGHEST:
         if good(rate):
             highest = rate
             rate *= 2
@@ -44,7 +45,7 @@ def search_rate(
             too_high = rate
             rate /= 2
     for _ in range(STEPS):
-        if highest is None or too_high is None or interrupted():
+        if highest is None or too_high is None or ended():
             break
         rate = (highest + too_high) / 2
         if good(rate):

@@ -24,6 +24,7 @@ def service(capacity: float, saturated_from: float = float("inf")) -> tuple[list
         return {
             "goodput": {"met": rate <= capacity},
             "generator": {"saturated": rate >= saturated_from},
+            "requests": {"total": 10},
             "interrupted": False,
         }
 
@@ -47,3 +48,16 @@ def test_a_generator_that_cannot_keep_up_proves_nothing() -> None:
     found = search_rate(SETTINGS, service(1000.0, saturated_from=40.0)[1])[1]
     assert found is not None
     assert found < 40
+
+
+def test_a_rate_at_which_no_request_is_sent_ends_the_search() -> None:
+    """It says nothing of the service: neither that the rate is too high nor that it is not."""
+    tried, run = service(0.0)
+
+    def seldom(settings: Settings) -> Mapping[str, Any]:
+        result = run(settings)
+        return {**result, "requests": {"total": 0}} if tried[-1] < 0.5 else result
+
+    runs, highest = search_rate(SETTINGS, seldom)
+    assert (tried, highest) == ([1.0, 0.5, 0.25], None)
+    assert runs[-1]["requests"]["total"] == 0
