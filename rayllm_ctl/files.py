@@ -116,6 +116,16 @@ def _identity(stream: TextIO) -> object:
     return stream if stat.S_ISREG(status.st_mode) else (status.st_dev, status.st_ino)
 
 
+def is_stream(path: Path) -> bool:
+    """Whether a file is standard input or a pipe, whose path says nothing of its content."""
+    return str(path) == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def input_name(path: Path) -> str:
+    """What messages call a file to read."""
+    return "standard input" if str(path) == STANDARD_INPUT else str(path)
+
+
 def folder_of_input(path: Path) -> Path:
     """The folder from which paths in a file are seen: the working directory for a pipe or standard input."""
     return path.parent if path.is_file() else Path()

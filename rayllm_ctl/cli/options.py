@@ -341,8 +341,9 @@ def facts_options(function: F) -> F:
     options = (
         click.option(
             "--model-config",
-            type=click.Path(path_type=Path),
-            help="The model's config.json or its directory; for several models, a directory with one for each.",
+            type=click.Path(path_type=Path, allow_dash=True),
+            help="The model's config.json (- for standard input) or its directory; for several models, a directory "
+            "with one for each.",
         ),
         click.option("--offline", is_flag=True, help="Do not use the network to look up the model."),
         click.option(

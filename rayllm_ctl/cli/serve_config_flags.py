@@ -10,6 +10,7 @@ import click
 
 from rayllm_ctl.cli.options import FLAGS
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import STANDARD_INPUT, is_stream
 
 if TYPE_CHECKING:
     from rayllm_ctl.workflows.render.types import ServeFile
@@ -68,8 +69,9 @@ def serve_file(
     others = [flag_of(field, FLAGS) for field in overrides if field not in _APPLY]
     if others:
         raise UsageError(f"{flag} cannot be combined with {', '.join(others)}")
-    if str(serve_config) == "-" and "name" not in overrides:
-        raise UsageError("a name is required for a file from standard input", hint="--name NAME")
+    if is_stream(serve_config) and "name" not in overrides:
+        source = "standard input" if str(serve_config) == STANDARD_INPUT else "a pipe"
+        raise UsageError(f"a name is required for a file from {source}", hint="--name NAME")
     name = overrides.get("name", service_name(serve_config.stem))
     # The model is a placeholder: it gives the pods the same defaults as the pods of a model.
     service = resolve_service(None, {**overrides, "model.id": "serve-config", "name": name}, namespace, FLAGS, _APPLY)

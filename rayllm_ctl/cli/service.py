@@ -12,12 +12,15 @@ import click
 
 from rayllm_ctl.cli.settings.below import below_spec, namespace_below
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import is_stream
 from rayllm_ctl.model.kube.names import service_name
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.gateway import Gateway
 from rayllm_ctl.model.spec.service import LLMService, Model, Replicas
 from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.model.text.problems import Problem
+
+_UNNAMED = "model"
 
 
 def resolve_service(
@@ -134,7 +137,10 @@ def may_be_batch(file: Path | None) -> bool:
 
 
 def named_after(config: Path) -> str:
-    """The default name of a model of which only the config is known: the name of its directory or file."""
+    """The default name of a model of which only the config is known: the name of its directory or file; not of a pipe,
+    which says nothing."""
+    if is_stream(config):
+        return _UNNAMED
     path = config.resolve()
     return service_name(path.parent.name if path.name == "config.json" else path.name.removesuffix(".json"))
 

@@ -7,7 +7,6 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
-from pathlib import Path
 from typing import Any, Protocol
 
 from rayllm_ctl.loadtest.settings import API, Length, Prompts
@@ -88,14 +87,13 @@ class BadPrompts(ValueError):
     """A file of prompts that cannot be used; the message names the line."""
 
 
-def read_rows(path: Path, api: API, count: Callable[[str], int]) -> tuple[Mapping[str, Any], ...]:
-    """Rows of a file: JSON of ShareGPT's form (a list of conversations), or JSON Lines with `prompt`, `messages`, the
-    body of an OpenAI request, or a line of an OpenAI batch file. count: of the tokens of a text, for the lengths of
-    ShareGPT's answers.
+def read_rows(text: str, api: API, count: Callable[[str], int]) -> tuple[Mapping[str, Any], ...]:
+    """Rows of a file with this text: JSON of ShareGPT's form (a list of conversations), or JSON Lines with `prompt`,
+    `messages`, the body of an OpenAI request, or a line of an OpenAI batch file. count: of the tokens of a text, for
+    the lengths of ShareGPT's answers.
 
-    Raises BadPrompts and OSError.
+    Raises BadPrompts.
     """
-    text = path.read_text(encoding="utf-8")
     if text.lstrip()[:1] == "[":
         found = [*_conversations(text, api, count)]
     else:

@@ -124,6 +124,31 @@ def test_other_files_are_read_once(piped: Pipe, capsys: pytest.CaptureFixture[st
     assert app.run(["init", "org/model", "--gpu", "L4", "--offline", *facts]) == 0, capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["substitution", "standard input"])
+def test_a_model_is_not_named_after_a_pipe(
+    kind: str, piped: Pipe, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = json.dumps(CONFIG)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    path = "-" if kind == "standard input" else piped(text)
+    code = app.run(["plan", "--model-config", path, "--gpu", "L4", "--offline", "-o", "json"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    plan = json.loads(out)
+    assert plan["model"] == "model"
+    assert plan["factsSource"] == ("standard input" if path == "-" else path)
+
+
+def test_a_serve_configuration_from_a_pipe_needs_a_name(
+    piped: Pipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = "applications:\n- {name: a, route_prefix: /, import_path: 'm:app'}\n"
+    assert app.run(["render", "--serve-config", piped(config)]) == 2
+    assert "a name is required for a file from a pipe" in capsys.readouterr().err
+    assert app.run(["render", "--serve-config", named_pipe(tmp_path, config), "--name", "echo"]) == 0
+    assert "name: echo" in capsys.readouterr().out
+
+
 def test_paths_in_a_pipe_are_seen_from_the_working_directory(
     piped: Pipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from itertools import islice
-from pathlib import Path
 from statistics import median
 
 import pytest
@@ -32,17 +31,15 @@ def test_prompts_are_repeatable_and_share_their_beginning() -> None:
     assert len({row["prompt"] for row in found}) == 40
 
 
-def test_files(tmp_path: Path) -> None:
-    file = tmp_path / "prompts"
+def test_files() -> None:
     conversation = {"conversations": [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "one two three"}]}
-    file.write_text(json.dumps([conversation, {"conversations": []}]))
-    assert read_rows(file, "chat", lambda text: len(text.split())) == (
+    text = json.dumps([conversation, {"conversations": []}])
+    assert read_rows(text, "chat", lambda text: len(text.split())) == (
         {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 3},
     )
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     lines = [{"prompt": "one", "temperature": 0}, {"custom_id": "a", "body": {"model": "m", "messages": messages}}]
-    file.write_text("".join(json.dumps(line) + "\n\n" for line in lines))
-    first, second = read_rows(file, "chat", len)
+    first, second = read_rows("".join(json.dumps(line) + "\n\n" for line in lines), "chat", len)
     assert first == {"messages": [{"role": "user", "content": "one"}], "temperature": 0}
     assert second == {"messages": messages}
 
@@ -60,7 +57,6 @@ def test_files(tmp_path: Path) -> None:
         ("[]", "chat", "no prompt"),
     ],
 )
-def test_bad_files_name_the_line(tmp_path: Path, text: str, api: str, says: str) -> None:
-    (tmp_path / "prompts").write_text(text)
+def test_bad_files_name_the_line(text: str, api: str, says: str) -> None:
     with pytest.raises(BadPrompts, match=says):
-        read_rows(tmp_path / "prompts", api, len)  # type: ignore[arg-type]
+        read_rows(text, api, len)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from rayllm_ctl.catalog.sources.found import (
     parse_object,
 )
 from rayllm_ctl.errors import UsageError, UserError
-from rayllm_ctl.files import read_input
+from rayllm_ctl.files import STANDARD_INPUT, input_name, read_input
 
 _CONFIG = "config.json"
 _HINT = "--model-config PATH    # a config.json, or the directory that contains it"
@@ -26,12 +26,12 @@ def read_model_folder(path: Path, source: str | None = None) -> Checkpoint:
     """The checkpoint whose config.json, or whose directory, `path` is. UsageError if it is missing or corrupt."""
     if path.is_dir():
         return _folder(path, source)
-    if not path.exists():
+    if not path.exists() and str(path) != STANDARD_INPUT:
         raise UsageError(f"{path} does not exist", hint=_HINT)
     config = _object(path)
     beside = path.parent / _QUANTIZATION
     quantization = _object(beside) if path.name == _CONFIG and beside.is_file() else None
-    return Checkpoint(config, source or str(path), quantization)
+    return Checkpoint(config, source or input_name(path), quantization)
 
 
 def _folder(path: Path, source: str | None) -> Checkpoint:
@@ -55,10 +55,10 @@ def _object(path: Path) -> dict[str, Any]:
     try:
         data = read_input(path, "--model-config FILE", MAX_JSON_BYTES + 1)
         if len(data) > MAX_JSON_BYTES:
-            raise UsageError(f"{path} is larger than {MAX_JSON_BYTES / 1e6:.0f} MB")
-        return parse_object(data, str(path))
+            raise UsageError(f"{input_name(path)} is larger than {MAX_JSON_BYTES / 1e6:.0f} MB")
+        return parse_object(data, input_name(path))
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+        raise UsageError(f"cannot read {input_name(path)}: {error.strerror or error}") from error
     except UsageError:
         raise
     except UserError as error:

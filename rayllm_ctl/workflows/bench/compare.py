@@ -11,6 +11,7 @@ from statistics import fmean, median
 from typing import Any, Generic, TypeVar
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import input_name, read_input
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.bench.load import Comparison, Ratio
 from rayllm_ctl.workflows.bench.loads import load_differences
@@ -60,7 +61,7 @@ def reading_results(*paths: Path) -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        names = " or ".join(map(str, paths))
+        names = " or ".join(map(input_name, paths))
         raise UsageError(
             f"{names} is not a result of bench: {type(error).__name__}: {error}",
             hint="rayllm-ctl bench NAME -o json > FILE",
@@ -71,7 +72,7 @@ def _comparisons(first: Path, second: Path) -> tuple[Comparison, ...]:
     (head, before), (other, after) = (read_result(path) for path in (first, second))
     if len(before) != len(after):
         raise UsageError(
-            f"{first} has {len(before)} loads and {second} has {len(after)}",
+            f"{input_name(first)} has {len(before)} loads and {input_name(second)} has {len(after)}",
             hint="measure both with the same --concurrency or --rate",
         )
     models = [{"models": data.get("models")} for data in (head, other)]
@@ -80,20 +81,21 @@ def _comparisons(first: Path, second: Path) -> tuple[Comparison, ...]:
 
 def read_result(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
     """A file that bench wrote with -o json: all of it, and the result of each load. UsageError for any other file."""
+    name = input_name(path)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_input(path, "rayllm-ctl bench NAME -o json > FILE").decode("utf-8"))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"{path} cannot be read: {reason}", hint="rayllm-ctl bench NAME -o json > FILE") from error
+        raise UsageError(f"{name} cannot be read: {reason}", hint="rayllm-ctl bench NAME -o json > FILE") from error
     except ValueError as error:
-        raise UsageError(f"{path} is not JSON: {error}", hint="rayllm-ctl bench NAME -o json > FILE") from error
+        raise UsageError(f"{name} is not JSON: {error}", hint="rayllm-ctl bench NAME -o json > FILE") from error
     results = data.get("runs") if isinstance(data, dict) else None
     if (
         not isinstance(results, list)
         or not results
         or not all(isinstance(result, dict) and set(result) >= _NEEDED for result in results)
     ):
-        raise UsageError(f"{path} is not a result of bench", hint="rayllm-ctl bench NAME -o json > FILE")
+        raise UsageError(f"{name} is not a result of bench", hint="rayllm-ctl bench NAME -o json > FILE")
     return data, list(results)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import read_input
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.loadtest.prompts import BadPrompts, read_rows
 from rayllm_ctl.loadtest.settings import API, Arrivals, Length, Load, Objective, Prompts
@@ -193,7 +194,8 @@ def prompts_of(flags: Flags, tokenizer: Tokenizer | None) -> Prompts:
         return len(tokenizer.encode(text, add_special_tokens=False)) if tokenizer else len(text.split())
 
     try:
-        rows = read_rows(flags.prompts, flags.api, count)
+        text = read_input(flags.prompts, "--prompts FILE").decode("utf-8")
+        rows = read_rows(text, flags.api, count)
     except BadPrompts as error:
         raise UsageError(
             f"--prompts {flags.prompts}: {error}", hint="see docs/how-to/bench.md for the forms"

@@ -107,6 +107,29 @@ def test_json_has_the_documented_form(run: Run, server: KnownServer, tmp_path: P
     assert "1.000" in compared.out
 
 
+def test_prompts_and_results_come_from_standard_input(
+    run: Run, server: KnownServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    base = ("bench", "--url", server.url, "--model", behaviour(), "--requests", "4", "-o", "json")
+    given('{"prompt": "one"}\n{"prompt": "two"}\n')
+    result = run(*base, "--prompts", "-")
+    assert (result.code, json.loads(result.out)["runs"][0]["prompts"]["rows"]) == (0, 2)
+    (tmp_path / "a.json").write_text(result.out)
+    given(result.out)
+    compared = run("bench", "compare", str(tmp_path / "a.json"), "-")
+    assert (compared.code, "1.000" in compared.out) == (0, True)
+    given(result.out)
+    assert run("bench", "report", "-", "--output", str(tmp_path / "page.html")).code == 0
+    given("{}")
+    wrong = run("bench", "compare", "-", str(tmp_path / "a.json"))
+    assert (wrong.code, "standard input is not a result of bench" in wrong.err) == (2, True)
+    both = run("bench", "compare", "-", "-")
+    assert (both.code, "standard input cannot be both results" in both.err) == (2, True)
+
+
 def test_results_of_other_lengths_are_not_compared_without_a_word(
     run: Run, server: KnownServer, tmp_path: Path
 ) -> None:

@@ -71,8 +71,8 @@ _LOAD: tuple[Callable[[Any], Any], ...] = (
     click.option("--prefixes", type=click.IntRange(min=1), default=1, help="Number of different prefixes."),
     click.option(
         "--prompts",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="File with prompts: JSON Lines with prompt or messages, OpenAI batch, or ShareGPT.",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
+        help="File with prompts, - for standard input: JSON Lines with prompt or messages, OpenAI batch, or ShareGPT.",
     ),
     click.option("--tokenizer", help="Folder or Hugging Face name of the tokenizer for generating prompts."),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and arrivals."),

@@ -9,7 +9,7 @@ import click
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.values import OutputPath
 
-_RESULT = click.Path(path_type=Path, exists=True)
+_RESULT = click.Path(path_type=Path, exists=True, allow_dash=True)
 
 
 @click.command(cls=Command, name="report", short_help="Write a result as a page with plots.")
@@ -19,7 +19,8 @@ _RESULT = click.Path(path_type=Path, exists=True)
 @click.option("--images", type=click.Path(path_type=Path, file_okay=False),
               help="Folder for the plots as additional PNG and SVG files; it is created.")  # fmt: skip
 def command(result: Path, output: Path, images: Path | None) -> None:
-    """Write RESULT, a file that bench wrote with -o json or the directory of a sweep, as one HTML file with plots.
+    """Write RESULT, a file that bench wrote with -o json (- for standard input) or the directory of a sweep, as one
+    HTML file with plots.
 
     \b
       rayllm-ctl bench qwen3-32b --concurrency 1,4,16 -o json > result.json
