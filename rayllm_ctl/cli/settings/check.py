@@ -15,25 +15,31 @@ from rayllm_ctl.cli.settings.names import PATHS, setting_fields, setting_options
 from rayllm_ctl.cli.settings.sources import from_yaml
 from rayllm_ctl.cli.values import AUTO
 from rayllm_ctl.errors import UsageError
+from rayllm_ctl.files import STANDARD_INPUT
 from rayllm_ctl.model.kube.names import namespace_problem
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.service import LLMService, Model
 from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.model.text.problems import quoted
-from rayllm_ctl.workflows.plan.catalog import is_gpu, show_gpu
+from rayllm_ctl.workflows.plan.catalog import check_hardware_and_release, is_gpu, show_gpu
 
 
-def checked(name: str, values: Sequence[str]) -> Any:
-    """What the configuration file says for a setting that is given as `values`. Raises UsageError if it is invalid."""
+def checked(name: str, values: Sequence[str], others: Mapping[str, Any]) -> Any:
+    """What the configuration file says for a setting that is given as `values`. Raises UsageError if it is invalid.
+    others: as of `other_settings`."""
     if name not in setting_fields():
         raise unknown_name(name)
     option = setting_options()[name]
+    if name in PATHS and STANDARD_INPUT in values:
+        raise UsageError(
+            f"{name}: standard input cannot be a default of all commands", hint=f"rayllm-ctl config set {name} FILE"
+        )
     if len(values) > 1 and not option.multiple:
         raise UsageError(f"{name} takes one value, not {len(values)}", hint=f"rayllm-ctl config set {name} {values[0]}")
     try:
         written = _as_yaml(name, option, values)
         read = from_yaml(name, written, option, click.get_current_context(), "")
-        check_meaning(name, read, name)
+        check_meaning(name, read, name, others)
     except UsageError as error:
         error.hints = error.hints or (values_hint(name),)
         raise
@@ -67,10 +73,17 @@ def _contradiction(values: Mapping[str, Any], called: Mapping[str, str]) -> Usag
     overrides = {fields[name]: value for name, value in read.items() if value is not AUTO}
     flags = {fields[name]: called.get(name, name) for name in read}
     try:
-        resolve_service(None, {"model.id": "any", **overrides}, None, flags)
+        check_hardware_and_release(resolve_service(None, {"model.id": "any", **overrides}, None, flags))
     except UsageError as error:
         return error
     return None
+
+
+def other_settings(name: str) -> dict[str, Any]:
+    """The other settings of the configuration file, valid or not, by the field that they set."""
+    fields = setting_fields()
+    entries = read_config_file().items()
+    return {fields[other]: entry.value for other, entry in entries if other != name and fields.get(other)}
 
 
 def values_hint(name: str) -> str:
@@ -105,13 +118,14 @@ def _pair(name: str, text: str) -> tuple[str, str]:
     return key, value
 
 
-def check_meaning(name: str, value: Any, where: str) -> None:
-    """Raise UsageError for a value that no spec may have. where: what the message begins with."""
-    for message, hint in _problems(name, value):
+def check_meaning(name: str, value: Any, where: str, others: Mapping[str, Any]) -> None:
+    """Raise UsageError for a value that no spec may have. where: what the message begins with. others: the other
+    settings, by the field that they set."""
+    for message, hint in _problems(name, value, others):
         raise UsageError(f"{where}: {message}", hint=hint)
 
 
-def _problems(name: str, value: Any) -> Iterator[tuple[str, str]]:
+def _problems(name: str, value: Any, others: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if name == "namespace" and (problem := namespace_problem(value)):
         yield f"{quoted(value)} is not a valid namespace: {problem}", ""
     if name == "gpu" and not is_gpu(value):
@@ -125,6 +139,8 @@ def _problems(name: str, value: Any) -> Iterator[tuple[str, str]]:
     service = LLMService(name="any", model=Model("any"))
     if field == "replicas.min":
         service = replaced(service, ["replicas", "max"], max(value, 1))
+    if field == "load.cached_tokens" and isinstance(others.get("load.input_tokens"), int):
+        service = replaced(service, ["load", "input_tokens"], others["load.input_tokens"])
     changed = replaced(service, {"replicas.fixed": "replicas.max"}.get(field, field).split("."), value)
     for found in validate(changed):
         yield found.message, found.hint

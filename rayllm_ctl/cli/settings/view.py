@@ -11,7 +11,7 @@ from rayllm_ctl.cli.parsing.command import UnknownFlagError
 from rayllm_ctl.cli.parsing.unknown_flags import near_flags
 from rayllm_ctl.cli.settings.check import check_meaning
 from rayllm_ctl.cli.settings.context import SettingContext
-from rayllm_ctl.cli.settings.names import setting_options
+from rayllm_ctl.cli.settings.names import setting_fields, setting_options
 from rayllm_ctl.cli.settings.sources import setting_text
 from rayllm_ctl.cli.settings.taken import taken_settings
 from rayllm_ctl.console.setup.config import SettingRow
@@ -41,8 +41,9 @@ def all_settings(ctx: click.Context, flags: Sequence[str]) -> list[SettingRow]:
         raise
     with below:
         taken = taken_settings()
+    fields = {setting_fields()[found.name]: found.value for found in taken.values()}
     for found in taken.values():
-        check_meaning(found.name, found.value, found.label)
+        check_meaning(found.name, found.value, found.label, fields)
     rows = []
     for name, option in options.items():
         key = option.name or ""

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from rayllm_ctl.catalog import gpus, models
 from rayllm_ctl.catalog.modelconfig import read_config
 from rayllm_ctl.catalog.prices import read_prices
+from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.model.plan.catalog import ModelDetails, ModelSummary
 from rayllm_ctl.model.plan.facts import AttentionCache, Cache, Layer
 from rayllm_ctl.model.plan.hardware import GPU
+from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.text.problems import quoted
 
 if TYPE_CHECKING:
@@ -66,6 +68,15 @@ def list_gpus(text: str = "", prices: Path | None = None) -> list[GPU]:
 def show_gpu(name: str, prices: Path | None = None) -> GPU:
     """The GPU with the name or alias `name`. UsageError, with the nearest names, if there is none."""
     return gpus.find_gpu(name, read_prices(prices))
+
+
+def check_hardware_and_release(service: LLMService) -> None:
+    """Raise UsageError if the GPU and the node selector of a service, or its releases and its image, contradict each
+    other."""
+    resolve_release(service.engine)
+    named = service.accelerator.gpu
+    selected = gpus.find_gpu(named) if named is not None else None
+    gpus.selected(service.scheduling.node_selector, selected, gpus.load_gpus())
 
 
 def is_gpu(name: str) -> bool:

@@ -153,6 +153,16 @@ def test_set_rejects_what_no_command_would_take(
         (("accelerator", "cpu"), ("gpu", "L4"), "gpu: does not apply to CPU services"),
         (("gpu", "L4"), ("accelerator", "cpu"), "{file}:1: gpu: does not apply to CPU services"),
         (("vllm-version", "0.12"), ("engine", "transformers"), "{file}:1: vllm-version: does not apply to engine kind"),
+        (
+            ("gpu", "H100-80GB"),
+            ("node-selector", "nvidia.com/gpu.product=NVIDIA-A10"),
+            "nodes with the label nvidia.com/gpu.product=NVIDIA-A10 have A10, not H100-80GB",
+        ),
+        (
+            ("vllm-version", "0.19.0"),
+            ("image", "rayproject/ray-llm:2.60.0-py312-cu130"),
+            "image rayproject/ray-llm:2.60.0-py312-cu130 contains vLLM 0.29.0, not vLLM 0.19.0",
+        ),
     ],
 )
 def test_set_rejects_what_contradicts_the_file(
@@ -167,6 +177,24 @@ def test_set_rejects_what_contradicts_the_file(
     assert err.endswith(f"\nhint: rayllm-ctl config unset {first[0]}\n")
     assert config("unset", first[0])[0] == 0
     assert config("set", *second)[0] == 0
+
+
+def test_cached_tokens_are_checked_with_the_input_tokens_of_the_file(config: Config) -> None:
+    assert config("set", "cached-tokens", "100")[2].startswith("✗ cached-tokens: requires spec.load.inputTokens")
+    assert config("set", "input-tokens", "1000")[0] == 0
+    assert config("set", "cached-tokens", "1000")[2].startswith("✗ cached-tokens: must be less than")
+    assert config("set", "cached-tokens", "100")[0] == 0
+    assert config("view")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["prices", "kubeconfig", "template-dir"])
+def test_standard_input_is_not_a_default(name: str, config: Config, file: Path) -> None:
+    assert config("set", name, "-") == (
+        2,
+        "",
+        f"✗ {name}: standard input cannot be a default of all commands\n\nhint: rayllm-ctl config set {name} FILE\n",
+    )
+    assert not file.exists()
 
 
 def test_a_file_that_contradicts_itself_can_be_changed(

@@ -61,12 +61,13 @@ def set_value(name: str, values: tuple[str, ...]) -> None:
       rayllm-ctl config set hf-token-secret hf/token
       rayllm-ctl config set node-selector team=search pool=a100
     """
-    from rayllm_ctl.cli.settings.check import check_together, checked
+    from rayllm_ctl.cli.settings.check import check_together, checked, other_settings
     from rayllm_ctl.cli.settings.file import change_config, file_to_change
 
     path = _path()
-    value = checked(name, values)
-    if file_to_change(path).exists():
+    exists = file_to_change(path).exists()
+    value = checked(name, values, other_settings(name) if exists else {})
+    if exists:
         check_together(name, value)
     _report(path, name, change_config(path, name, value))
 
