@@ -115,6 +115,8 @@ class _Reader:
             self._maps.add(path)
             return {key: self._value(item, element, (*path, key)) for key, item in value.items()}
         types, expected = _SCALARS[kind]
+        if kind is int and isinstance(value, float) and value.is_integer():
+            return int(value)  # 1e+06, as Helm writes large integers; the API server takes it as well
         if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
             return self._unexpected(expected, node, path, repeat=kind is not str)
         if kind is float and isinstance(value, int) and abs(value) >= 2**63:  # may be more than a float can be

@@ -11,6 +11,7 @@ from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.spec.form import Unit
 from rayllm_ctl.model.spec.service import API_VERSION, LLMService
 from rayllm_ctl.model.text.json_form import camel
+from rayllm_ctl.specfile.crd.limits import LARGEST_INTEGER, UNITS, Constraints, limits_of
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -19,14 +20,14 @@ _DURATION = {"type": "string", "pattern": r"^(0|(\d+(\.\d+)?(ms|h|m|s))+)$"}
 
 def schema(kind: type[LLMService | BatchJob] = LLMService) -> dict[str, Any]:
     """The schema (draft 2020-12) of a kind, from the annotations that the reader follows."""
-    spec = _section(spec_fields(kind))
+    spec = _section(kind, spec_fields(kind))
     if kind is LLMService:
         spec |= {"oneOf": [{"required": ["model"]}, {"required": ["models"]}]}
     document = _object(
         {
             "apiVersion": {"const": API_VERSION},
             "kind": {"const": kind.__name__},
-            "metadata": _section(metadata_fields(kind)),
+            "metadata": _section(kind, metadata_fields(kind)),
             "spec": spec,
         },
         required=["apiVersion", "kind", "metadata", "spec"],
@@ -44,9 +45,10 @@ def text(kind: type[LLMService | BatchJob] = LLMService) -> str:
     return json.dumps(schema(kind), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _section(fields: Mapping[str, Field]) -> dict[str, Any]:
+def _section(kind: type, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The schema of these fields of a dataclass."""
     section = _object(
-        {key: _field(field) for key, field in fields.items()},
+        {key: _field(field, limits_of(kind, field.name)) for key, field in fields.items()},
         required=[key for key, field in fields.items() if field.required],
     )
     exclusive = [
@@ -61,8 +63,8 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}
 
 
-def _field(field: Field) -> dict[str, Any]:
-    kind = _kind(field.kind)
+def _field(field: Field, limits: Constraints) -> dict[str, Any]:
+    kind = _kind(field.kind, {**UNITS[field.unit], **limits} if field.unit else limits)
     if field.wrapped:
         kind = _object({field.wrapped: kind}, required=[field.wrapped])
     options = [kind]
@@ -76,17 +78,26 @@ def _field(field: Field) -> dict[str, Any]:
     return {**described, **(options[0] if len(options) == 1 else {"anyOf": options})}
 
 
-def _kind(kind: Any) -> dict[str, Any]:
+def _kind(kind: Any, limits: Constraints) -> dict[str, Any]:
     if kind is Any:
         return {}
     if dataclasses.is_dataclass(kind):
         assert isinstance(kind, type)
-        return {"description": (kind.__doc__ or "").partition("\n\n")[0], **_section(fields_of(kind))}
+        return {"description": (kind.__doc__ or "").partition("\n\n")[0], **_section(kind, fields_of(kind))}
     if get_origin(kind) is Literal:
         return {"enum": list(get_args(kind))}
     element = element_of(kind)
     if element is None:
-        return {"type": _TYPES[kind]}
+        return {"type": _TYPES[kind], **(_range(kind, limits) if kind in (int, float) else {})}
     if get_origin(kind) is tuple:
-        return {"type": "array", "items": _kind(element)}
-    return {"type": "object", "additionalProperties": _kind(element)}
+        return {"type": "array", "items": _kind(element, limits.get("items") or {})}
+    return {"type": "object", "additionalProperties": _kind(element, limits.get("values") or {})}
+
+
+def _range(kind: type, limits: Constraints) -> dict[str, float]:
+    """The range of a number, as in the CustomResourceDefinitions. Their dialect marks a bound as exclusive, that of
+    JSON schemas has a keyword for such bounds."""
+    least, most = limits.get("minimum"), limits.get("maximum", LARGEST_INTEGER if kind is int else None)
+    lower = "exclusiveMinimum" if limits.get("exclusiveMinimum") else "minimum"
+    bounds = {lower: least, "maximum": most}
+    return {keyword: bound for keyword, bound in bounds.items() if bound is not None}

@@ -367,3 +367,18 @@ def test_invalid_yaml_has_a_hint(tmp_path: Path) -> None:
             load_file(file)
         assert all(caught.value.hints), text
         assert caught.value.hints, text
+
+
+@pytest.mark.parametrize(("text", "count"), [("1e+06", 1_000_000), ("8.0", 8), ("8.5", None)])
+def test_whole_numbers_may_be_written_as_floats(tmp_path: Path, text: str, count: int | None) -> None:
+    """Helm writes 1000000 as 1e+06, and the API server reads it as an integer."""
+    file = tmp_path / "q.yaml"
+    file.write_text(
+        "apiVersion: rayllm.io/v1alpha1\nkind: LLMService\nmetadata: {name: q}\n"
+        f"spec: {{model: {{id: m}}, replicas: {{max: {text}}}}}\n"
+    )
+    if count is None:
+        with pytest.raises(UsageError, match="expected an integer, found 8.5"):
+            load_file(file)
+    else:
+        assert load_file(file).replicas.max == count
