@@ -378,7 +378,7 @@ def test_whole_numbers_may_be_written_as_floats(tmp_path: Path, text: str, count
         f"spec: {{model: {{id: m}}, replicas: {{max: {text}}}}}\n"
     )
     if count is None:
-        with pytest.raises(UsageError, match="expected an integer, found 8.5"):
+        with pytest.raises(UsageError, match=r"expected an integer, found 8\.5"):
             load_file(file)
     else:
         assert load_file(file).replicas.max == count
