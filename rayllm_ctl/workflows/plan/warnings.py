@@ -30,8 +30,9 @@ def _warnings(service: LLMService, plan: Plan, needs_token: bool) -> Iterator[st
     gpu = service.accelerator.gpu if service.accelerator.kind == "gpu" else None
     if gpu is not None and (note := reading(gpu)):
         yield note
-    for label in unconfirmed(service.scheduling.node_selector) if plan.gpu is not None else ():
-        yield f"no known GPU is on nodes with the label {label}: the planned GPU ({plan.gpu.name}) cannot be confirmed"
+    if plan.gpu is not None:
+        for label in unconfirmed(service.scheduling.node_selector):
+            yield f"no known GPU is on nodes with the label {label}: the planned GPU ({plan.gpu.name}) is not confirmed"
     if needs_token and service.model.path is None and is_gated(service.model.id) and not _has_token(service):
         yield (
             f"{service.model.id} is gated on the Hugging Face Hub, and the pods have no token to download it: "

@@ -62,7 +62,7 @@ def test_a_node_label_that_no_known_gpu_has_is_noted(label: str, value: str, not
     )
     notes = [note for note in make_plan(service, OFFLINE).warnings if f"{label}={value}" in note]
     assert len(notes) == noted
-    assert all("the planned GPU (H100-80GB) cannot be confirmed" in note for note in notes)
+    assert all("the planned GPU (H100-80GB) is not confirmed" in note for note in notes)
 
 
 UNHEARD_OF = {
