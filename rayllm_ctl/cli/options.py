@@ -20,6 +20,7 @@ from rayllm_ctl.cli.values import (
     Quantity,
     SecretReference,
     TokenCount,
+    TokenLengths,
     TolerationSpec,
     VolumeSpec,
 )
@@ -184,12 +185,15 @@ SERVICE_FLAGS: FlagTable = (
     (
         ("--input-tokens",),
         "load.input_tokens",
-        {"type": int, "metavar": "N", "help": "Average prompt length in tokens to plan for."},
+        {
+            "type": TokenLengths(),
+            "help": "Prompt length in tokens to plan for: N, uniform:MIN:MAX, lognormal:MEDIAN:SIGMA[:MAX].",
+        },
     ),
     (
         ("--output-tokens",),
         "load.output_tokens",
-        {"type": int, "metavar": "N", "help": "Average answer length in tokens to plan for."},
+        {"type": TokenLengths(), "help": "Answer length in tokens to plan for, in the same forms."},
     ),
     (
         ("--cached-tokens",),

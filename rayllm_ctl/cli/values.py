@@ -11,6 +11,7 @@ from rayllm_ctl.model.kube.kuberay_versions import known_version
 from rayllm_ctl.model.kube.quantities import parse_duration, parse_quantity
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.model.spec.service import TaintEffect, Toleration, Volume
+from rayllm_ctl.model.text.lengths import parse_lengths
 from rayllm_ctl.model.text.patterns import Pattern
 from rayllm_ctl.model.text.problems import quoted
 from rayllm_ctl.model.text.scalars import parse_scalar
@@ -41,6 +42,19 @@ class Quantity(click.ParamType[str]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return str(value)
+
+
+class TokenLengths(click.ParamType[int | str]):
+    """A number of tokens, or how it is distributed, as a spec file writes it."""
+
+    name = "length"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        try:
+            found = parse_lengths(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return found.low if found.kind == "fixed" else str(value)
 
 
 class PathAsFormatError(click.BadParameter):

@@ -20,6 +20,9 @@ from rayllm_ctl.planner.speed.replica import replica_speed
 from rayllm_ctl.planner.speed.sizing import size_deployment
 from rayllm_ctl.planner.speed.throughput import throughput
 
+_REJECTED = 0.01
+"""The largest share of requests that may exceed the context."""
+
 _ORDER: tuple[Verdict, ...] = ("fits", "risky", "does-not-fit", "invalid")
 
 
@@ -110,6 +113,8 @@ def _with_load(request: Request, candidate: Candidate, settings: ResolvedSetting
     shape, facts = candidate.shape, request.facts
     rate = replica_speed(request, shape, settings, request.calibration(shape, settings))
     load = resolve_load(request.service, settings.max_model_len)
+    if load.mix is not None and load.mix.beyond > _REJECTED:
+        candidate = _rejecting(candidate, load.mix.beyond, settings.max_model_len)
     sizing = size_deployment(request, memory, rate, load, settings.max_num_seqs)
     return replace(
         candidate,
@@ -119,6 +124,12 @@ def _with_load(request: Request, candidate: Candidate, settings: ResolvedSetting
         replicas=sizing.replicas,
         max_replicas=sizing.max_replicas,
     )
+
+
+def _rejecting(candidate: Candidate, share: float, context: int) -> Candidate:
+    message = f"{share:.1%} of prompts exceed the context of {context:,} tokens, and vLLM rejects them"
+    verdict = max(candidate.verdict, "risky", key=_ORDER.index)
+    return replace(candidate, verdict=verdict, reasons=(*candidate.reasons, Reason("load-above-context", message)))
 
 
 def memory_verdict(

@@ -96,5 +96,6 @@ def _summary(candidate: Candidate) -> CandidateSummary:
         line=_line(candidate),
         max_model_len=settings.max_model_len if judged and settings else None,
         kv_cache_gib=float(gib(found.plan.kv_cache_bytes.typical)) if judged and found else None,
+        data=candidate.shape.data if candidate.shape.data > 1 else None,
         tokens_per_second=round(throughput.at_load.output_tokens_per_second.typical) if throughput else None,
     )

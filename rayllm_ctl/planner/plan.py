@@ -8,6 +8,7 @@ from dataclasses import replace
 from rayllm_ctl.model.kube.quantities import gib
 from rayllm_ctl.model.plan.calibration import Calibration, calibrated_part
 from rayllm_ctl.model.plan.plan import Band, GPUChoice, ParallelismPlan, Plan, Reason, Suggestion
+from rayllm_ctl.model.spec.checks.engine_args import DATA_PARALLEL
 from rayllm_ctl.model.spec.service import Resources
 from rayllm_ctl.planner.deployment.pods import gpu_pods, memory_problem, size_notes
 from rayllm_ctl.planner.engine.checks import request_problems
@@ -81,7 +82,8 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
     """`plan` with the sections that the candidate can fill."""
     shape, service = chosen.shape, request.service
     most = max(chosen.replicas, chosen.max_replicas)
-    parallelism = ParallelismPlan(shape.tensor, shape.pipeline, chosen.replicas, most)
+    data = shape.data if shape.data > 1 else None
+    parallelism = ParallelismPlan(shape.tensor, shape.pipeline, chosen.replicas, most, data=data)
     gpu = GPUChoice(
         name=shape.gpu.name,
         count_per_node=shape.gpu.max_per_node,
@@ -100,8 +102,10 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
         return plan
     memory = chosen.estimate.plan
     checkpoint = request.checkpoint_bytes or memory.parameter_bytes * shape.gpus
-    pods = gpu_pods(shape.gpu, shape.tensor, shape.pipeline, checkpoint, service.resources)
-    planned = gpu_pods(shape.gpu, shape.tensor, shape.pipeline, checkpoint, Resources())
+    # The ranks of data parallelism are packed like stages: as many as a node holds.
+    stages = shape.data * shape.pipeline
+    pods = gpu_pods(shape.gpu, shape.tensor, stages, checkpoint, service.resources)
+    planned = gpu_pods(shape.gpu, shape.tensor, stages, checkpoint, Resources())
     problem = memory_problem(pods, planned)
     if problem is not None and plan.runs:
         plan = replace(plan, verdict="does-not-fit", reasons=(problem,), suggestions=())
@@ -148,9 +152,13 @@ def _notes(request: Request, chosen: Candidate, settings: ResolvedSettings) -> I
         others = "; ".join(map(str, _closest(request)))
         yield f"the speed of {wanted_part} was not measured: the calibration is for {others}, and is not used for it"
     gpu, wanted, tensor = chosen.shape.gpu, request.service.engine, chosen.shape.tensor
+    if chosen.shape.data > 1:
+        yield f"planned only: {DATA_PARALLEL}"
+        if not request.facts.moe:
+            yield "without experts to share, ranks of data parallelism are the same as replicas: --replicas"
     if tensor > gpu.max_per_node:
         yield f"TP {tensor} spans {tensor // gpus_of_a_node(gpu, tensor)} nodes: {ACROSS_NODES}"
-    elif request.service.parallelism.across_nodes:
+    elif request.service.parallelism.across_nodes and tensor * chosen.shape.data <= gpu.max_per_node:
         yield f"--tp-across-nodes has no effect: TP {tensor} fits on one node with {gpu.name}"
     stored = request.facts.dtype
     if settings.dtype != stored and wanted.dtype in (None, "auto"):

@@ -17,6 +17,7 @@ from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import Draft, EstimateCache, MemoryEstimate
 from rayllm_ctl.planner.memory.checkpoint import unexplained_bytes
 from rayllm_ctl.planner.memory.options import read_options
+from rayllm_ctl.planner.speed.lengths import Mix
 from rayllm_ctl.planner.speed.work import ModelWork, model_work
 
 
@@ -70,7 +71,17 @@ class Request:
     def division(self, gpu: GPU) -> Division:
         """How the layers of the model, and of a draft model, are divided on GPUs of a kind."""
         options = read_options(self.service.engine.args)
-        return Division(self.engine.release, options.expert_parallel, computes_fp8="fp8" in gpu.flops)
+        return Division(
+            self.engine.release,
+            options.expert_parallel,
+            computes_fp8="fp8" in gpu.flops,
+            data=options.data if self.facts.moe else 1,
+        )
+
+    @property
+    def data(self) -> int:
+        """Ranks of data parallelism in a replica."""
+        return read_options(self.service.engine.args).data
 
     def work(self, settings: ResolvedSettings) -> ModelWork:
         """What one token costs at these settings."""
@@ -104,6 +115,7 @@ class Workload:
 
     stated: the user gave at least one of the figures, so replicas are sized for it. cached: tokens of a prompt that the
     prefix cache holds. per_step: tokens that a request gains in a step; more than 1 only with speculative decoding.
+    mix: the lengths where they differ.
     """
 
     input_tokens: int
@@ -115,6 +127,7 @@ class Workload:
     stated: bool
     cached: int = 0
     per_step: float = 1.0
+    mix: Mix | None = None
 
     @property
     def length(self) -> int:
@@ -123,19 +136,22 @@ class Workload:
 
 @dataclass(frozen=True)
 class Shape:
-    """One way to place a replica: a kind of GPU, how it is divided, and how the weights are quantized while loading."""
+    """One way to place a replica: a kind of GPU, how it is divided, how the weights are quantized while loading, and
+    the ranks of data parallelism, each of which has tensor x pipeline GPUs."""
 
     gpu: GPU
     tensor: int
     pipeline: int
     quantization: str | None = None
+    data: int = 1
 
     @property
     def gpus(self) -> int:
-        return self.tensor * self.pipeline
+        return self.data * self.tensor * self.pipeline
 
     def __str__(self) -> str:
-        layout = f"TP {self.tensor}" + (f" × PP {self.pipeline}" if self.pipeline > 1 else "")
+        layout = f"DP {self.data} × " if self.data > 1 else ""
+        layout += f"TP {self.tensor}" + (f" × PP {self.pipeline}" if self.pipeline > 1 else "")
         quantization = f" · {self.quantization}" if self.quantization else ""
         return f"{self.gpus} × {self.gpu.name} ({layout}{quantization})"
 

@@ -51,14 +51,14 @@ def _on(request: Request, gpu: GPU, context: int) -> Iterator[Candidate]:
     quantization = request.service.engine.quantization if facts.quantization is None else None
     many, fitting = len(request.gpus) > 1, False
     for tensor, pipeline in node_layouts(gpu, wanted.tensor, wanted.pipeline):
-        shape = Shape(gpu, tensor, pipeline, quantization)
+        shape = Shape(gpu, tensor, pipeline, quantization, request.data)
         candidate = (hopeless(request, shape) if many else None) or evaluate(request, shape, context)
         fitting = fitting or candidate.verdict == "fits"
         yield candidate
     if fitting or wanted.tensor is not None or wanted.pipeline is not None:
         return
     for tensor, pipeline in staged_layouts(facts, gpu, request.division(gpu)):
-        shape = Shape(gpu, tensor, pipeline, quantization)
+        shape = Shape(gpu, tensor, pipeline, quantization, request.data)
         candidate = hopeless(request, shape) or evaluate(request, shape, context)
         yield candidate
         if candidate.verdict == "fits":

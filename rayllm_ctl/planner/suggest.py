@@ -105,7 +105,7 @@ def effect(chosen: Candidate, instead_of: Candidate | None = None) -> str:
     if chosen.replicas > 1:
         text.append(f"{chosen.replicas:,} replicas")
     if chosen.estimate and chosen.settings:
-        requests = chosen.estimate.plan.max_concurrency.typical
+        requests = chosen.shape.data * chosen.estimate.plan.max_concurrency.typical
         plural = "s" if requests >= 1.5 else ""
         text.append(f"{requests:,.0f} request{plural} of {chosen.settings.max_model_len:,} tokens")
     if chosen.total_price is not None:

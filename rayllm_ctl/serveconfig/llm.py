@@ -230,7 +230,9 @@ class _Rules:
                     report.reject(here, f"{shown(given)} is not supported: Ray Serve LLM runs the engine on ray")
             elif key == "data_parallel_size":
                 if given not in (1, None):
-                    report.reject(here, f"cannot be set: {forbidden[key]}")
+                    report.reject(
+                        here, "cannot be set: build_openai_app does not start replicas together", "num_replicas"
+                    )
             elif key in forbidden:
                 report.reject(here, f"cannot be set: {forbidden[key]}", self._moved(key))
             elif key not in known:

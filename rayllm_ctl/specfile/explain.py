@@ -106,10 +106,13 @@ def _field(field: Field, path: str, attribute: str | None) -> FieldExplanation:
     )
 
 
+_UNITS = {Unit.SECONDS: "duration", Unit.QUANTITY: "quantity", Unit.LENGTHS: "integer or string"}
+
+
 def _type(kind: Any, unit: Unit | None = None) -> str:
     """As kubectl writes types: string, []Volume, map[string]string."""
     if unit is not None:
-        return "duration" if unit is Unit.SECONDS else "quantity"
+        return _UNITS[unit]
     element = element_of(kind)
     if element is not None:
         return f"[]{_type(element)}" if get_origin(kind) is tuple else f"map[string]{_type(element)}"

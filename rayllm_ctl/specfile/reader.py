@@ -91,6 +91,8 @@ class _Reader:
             return self.fields(node, {field.wrapped: Field("value", field.kind, False, True)}, path).get("value")
         if field.unit is Unit.SECONDS and isinstance(node.value, str):
             return self._duration(node.value, path)
+        if field.unit is Unit.LENGTHS and isinstance(node.value, str) and ":" in node.value:
+            return node.value
         if field.unit is Unit.QUANTITY and _is_number(node.value):
             return str(node.value)
         if node.value is None and field.may_be_empty:

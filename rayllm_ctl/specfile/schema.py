@@ -11,6 +11,7 @@ from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.spec.form import Unit
 from rayllm_ctl.model.spec.service import API_VERSION, LLMService
 from rayllm_ctl.model.text.json_form import camel
+from rayllm_ctl.model.text.lengths import DISTRIBUTION
 from rayllm_ctl.specfile.crd.limits import LARGEST_INTEGER, UNITS, Constraints, limits_of
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 
@@ -70,6 +71,8 @@ def _field(field: Field, limits: Constraints) -> dict[str, Any]:
     options = [kind]
     if field.unit is Unit.SECONDS:
         options.append(_DURATION)
+    if field.unit is Unit.LENGTHS:
+        options.append({"type": "string", "pattern": f"^(?:{DISTRIBUTION.expression})$"})
     if field.unit is Unit.QUANTITY:
         options.append({"type": "number"})
     if field.nullable or field.may_be_empty:

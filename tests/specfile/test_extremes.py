@@ -25,12 +25,14 @@ LARGEST = 2**31 - 1
 TOO_LARGE: Mapping[Any, tuple[Any, ...]] = {
     Unit.SECONDS: (1e308, math.inf, math.nan, 10**399, LARGEST + 1, "99999999999999999999h", f"{'9' * 400}h"),
     Unit.QUANTITY: ("1e400", "100Ei", "1e999999999", "1e-999999999", "9" * 400, 1e308, math.inf),
+    Unit.LENGTHS: (10**399, 2**63, LARGEST + 1, "uniform:1:99999999", "lognormal:9:10", f"lognormal:{'9' * 400}:1"),
     float: (1e308, math.inf, math.nan, 10**399, float(2**31)),
     int: (10**399, 2**63, LARGEST + 1),
 }
 LARGE: Mapping[Any, tuple[Any, ...]] = {
     Unit.SECONDS: (LARGEST, 99_999, 1e-300),
     Unit.QUANTITY: ("8Ei", "1e-9"),
+    Unit.LENGTHS: (LARGEST, "lognormal:9999999:9", "uniform:1:10000000", "lognormal:1:9.5"),
     float: (1e6, 1e-300),
     int: (LARGEST,),
 }

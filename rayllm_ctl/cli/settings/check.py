@@ -83,7 +83,17 @@ def other_settings(name: str) -> dict[str, Any]:
     """The other settings of the configuration file, valid or not, by the field that they set."""
     fields = setting_fields()
     entries = read_config_file().items()
-    return {fields[other]: entry.value for other, entry in entries if other != name and fields.get(other)}
+    return {
+        fields[other]: _as_flag(other, entry.value) for other, entry in entries if other != name and fields.get(other)
+    }
+
+
+def _as_flag(name: str, value: Any) -> Any:
+    """A value of the file as its flag reads it; as it is if that fails."""
+    try:
+        return from_yaml(name, value, setting_options()[name], click.get_current_context(), "")
+    except UsageError:
+        return value
 
 
 def values_hint(name: str) -> str:

@@ -126,7 +126,8 @@ def _rows(plan: Plan, wide: bool, alone: bool) -> Iterator[tuple[str, str]]:
     if plan.transformers:
         yield "engine", transformers.engine(plan.transformers)
     if plan.deployment:
-        yield from (("serve", line) for line in _serve(plan.deployment, wide, packed=plan.transformers is None))
+        if plan.parallelism is None or not plan.parallelism.data:
+            yield from (("serve", line) for line in _serve(plan.deployment, wide, packed=plan.transformers is None))
         yield from (("gateway", line) for line in gateway_lines(plan.deployment) if alone)
         yield from (("image", line) for line in image_lines(plan.deployment.runtime) if alone)
     source = plan.facts_source
@@ -138,7 +139,8 @@ def _layout(plan: Plan, *, head: bool) -> str:
     assert layout is not None
     most = layout.max_replicas
     replicas = f"{layout.replicas:,}" if most == layout.replicas else f"{layout.replicas:,} to {most:,}"
-    spread = transformers.layout(plan) if plan.transformers else f"TP {layout.tensor} × PP {layout.pipeline}"
+    ranks = f"DP {layout.data} × " if layout.data else ""
+    spread = transformers.layout(plan) if plan.transformers else f"{ranks}TP {layout.tensor} × PP {layout.pipeline}"
     text = f"{spread} · {replicas} replica{'' if most == 1 else 's'}"
     if pods is None:
         return text
@@ -163,10 +165,12 @@ def _limits(plan: Plan) -> str:
     if plan.memory and plan.runs:
         full = plan.memory.max_concurrency
         text += f" · {counted(full)} request{'s' if full.typical >= 1.5 else ''} at full length"
+        text += " per rank" if plan.parallelism and plan.parallelism.data else ""
     if plan.throughput:
         load = plan.throughput.load
         length = load.input_tokens + load.output_tokens
         text += f" · {counted(plan.throughput.concurrency_at_load)} of {length:,} tokens"
+        text += " on average" if plan.throughput.long_prompt else ""
     return text
 
 
@@ -199,6 +203,9 @@ def _speed(speed: Throughput, wide: bool) -> Iterator[str]:
     for row in rows:
         cells = "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
         yield f"{cells}  planned load" if row[0] == marked else cells
+    if (long := speed.long_prompt) is not None:
+        ttft = figure(long.ttft, "{:.2f}", wide)
+        yield f"TTFT {ttft} s for a prompt of {long.input_tokens:,} tokens, which 95 % do not exceed"
     if (measured := speed.calibration) is not None:
         yield (
             f"measured ×{measured.throughput:.2f} tokens/s, ×{measured.ttft:.2f} TTFT, ×{measured.tpot:.2f} TPOT "
@@ -291,8 +298,9 @@ def _explained(plan: Plan, width: int) -> Iterator[str]:
         yield ""
         yield f"  candidates ({len(plan.candidates)}, best first)"
         for row in plan.candidates:
-            shape = f"{row.tensor * row.pipeline} × {row.gpu}"
-            layout = "" if plan.transformers else f"TP {row.tensor} PP {row.pipeline}"
+            shape = f"{(row.data or 1) * row.tensor * row.pipeline} × {row.gpu}"
+            ranks = f"DP {row.data} " if row.data else ""
+            layout = "" if plan.transformers else f"{ranks}TP {row.tensor} PP {row.pipeline}"
             price = f"{row.price_per_hour:,.2f}" if row.price_per_hour is not None else "-"
             line = row.line.removeprefix("fits, ").removesuffix(f", {price} USD/h")  # both have a column
             text = f"    {row.verdict:<13}{shape:<22}{layout:<11}{price:>8}  {line}"

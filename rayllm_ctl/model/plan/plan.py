@@ -67,7 +67,8 @@ class MemoryPlan:
 class ParallelismPlan:
     """How one replica is spread, and how many replicas there are (at least and at most).
 
-    With the Transformers engine tensor is 1 and pipeline the number of GPUs, which hold whole layers.
+    With the Transformers engine tensor is 1 and pipeline the number of GPUs, which hold whole layers. data: ranks of
+    data parallelism in a replica, if there are several.
     """
 
     tensor: int
@@ -75,9 +76,10 @@ class ParallelismPlan:
     replicas: int
     max_replicas: int
     gpus_per_replica: int = field(init=False)
+    data: int | None = field(default=None, metadata=OMIT_NONE)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gpus_per_replica", self.tensor * self.pipeline)
+        object.__setattr__(self, "gpus_per_replica", self.tensor * self.pipeline * (self.data or 1))
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,14 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class LongPrompt:
+    """A prompt of `input_tokens` tokens, which 95 % of prompts do not exceed: TTFT at the load, in seconds."""
+
+    input_tokens: int
+    ttft: Band = field(metadata=json_key("ttftSeconds"))
+
+
+@dataclass(frozen=True)
 class CurvePoint:
     """One replica with `concurrency` requests in flight."""
 
@@ -178,7 +188,7 @@ class Throughput:
 
     concurrency_at_load: requests of that length that the replica holds at once. extrapolated: what lies outside the
     measurements behind the bands. calibration: what the figures were multiplied by. curve: the speed by requests in
-    flight, up to as many as the replica holds.
+    flight, up to as many as the replica holds. long_prompt: where lengths differ.
     """
 
     load: LoadPoint
@@ -188,6 +198,7 @@ class Throughput:
     extrapolated: tuple[str, ...]
     calibration: Calibration | None = field(default=None, metadata=OMIT_NONE)
     curve: tuple[CurvePoint, ...] | None = field(default=None, metadata=OMIT_NONE)
+    long_prompt: LongPrompt | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +238,7 @@ class CandidateSummary:
     replicas: int
     price_per_hour: float | None = field(metadata=json_key("usdPerHour"))
     line: str
+    data: int | None = field(default=None, metadata=OMIT_NONE)
     max_model_len: int | None = field(default=None, metadata=OMIT_NONE)
     kv_cache_gib: float | None = field(default=None, metadata=OMIT_NONE)
     tokens_per_second: int | None = field(default=None, metadata=OMIT_NONE)

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.spec.form import SECONDS, SecretKey
+from rayllm_ctl.model.spec.form import LENGTHS, SECONDS, SecretKey
 from rayllm_ctl.model.spec.patches import Patch
 from rayllm_ctl.model.spec.pod_options import Pods
 from rayllm_ctl.model.spec.ray_options import RayOptions
@@ -188,8 +188,10 @@ class BatchLoad:
     """The work to plan for: expected time and cost follow from it. None of it is rendered."""
 
     rows: Annotated[int | None, "Number of rows of the input."] = None
-    input_tokens: Annotated[int | None, "Average tokens of a prompt."] = None
-    output_tokens: Annotated[int | None, "Average tokens of an answer; sampling.maxTokens by default."] = None
+    input_tokens: Annotated[int | str | None, LENGTHS, "Average tokens of a prompt, or their distribution."] = None
+    output_tokens: Annotated[
+        int | str | None, LENGTHS, "Average tokens of an answer, or their distribution; sampling.maxTokens by default."
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,15 @@ from rayllm_ctl.frozen import dataclass
 
 
 class Unit(Enum):
-    """How a spec file may write a value: a Go duration or a number of seconds; a quantity as a string or a number."""
+    """How a spec file may write a value: a Go duration or a number of seconds; a quantity as a string or a number; a
+    number of tokens, or a string with their distribution."""
 
     SECONDS = "seconds"
     QUANTITY = "quantity"
+    LENGTHS = "lengths"
 
 
-SECONDS, QUANTITY = Unit.SECONDS, Unit.QUANTITY
+SECONDS, QUANTITY, LENGTHS = Unit.SECONDS, Unit.QUANTITY, Unit.LENGTHS
 
 
 class Wrapped(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.spec.exposure import Exposure
-from rayllm_ctl.model.spec.form import QUANTITY, SECONDS, Instead, SecretKey, Wrapped
+from rayllm_ctl.model.spec.form import LENGTHS, QUANTITY, SECONDS, Instead, SecretKey, Wrapped
 from rayllm_ctl.model.spec.gateway import Gateway
 from rayllm_ctl.model.spec.operations import Availability, Monitoring
 from rayllm_ctl.model.spec.own_applications import OwnApplication
@@ -248,8 +248,8 @@ class Load:
 
     objective: Annotated[Objective | None, "What the choice of GPUs optimizes."] = None
     concurrency: Annotated[int | None, "Concurrent requests over all replicas."] = None
-    input_tokens: Annotated[int | None, "Tokens of a prompt."] = None
-    output_tokens: Annotated[int | None, "Tokens of an answer."] = None
+    input_tokens: Annotated[int | str | None, LENGTHS, "Tokens of a prompt, or their distribution."] = None
+    output_tokens: Annotated[int | str | None, LENGTHS, "Tokens of an answer, or their distribution."] = None
     cached_tokens: Annotated[int | None, "Tokens of a prompt that the prefix cache holds, on average."] = None
     accepted_tokens: Annotated[
         float | None, "Tokens that a step of speculative decoding adds to an answer, on average; at least 1."

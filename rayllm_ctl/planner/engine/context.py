@@ -9,8 +9,9 @@ from typing import Any
 from rayllm_ctl.model.plan.engine_facts import EngineFacts
 from rayllm_ctl.model.plan.plan import Reason
 from rayllm_ctl.model.spec.service import LLMService, Load
+from rayllm_ctl.model.text.lengths import average
 from rayllm_ctl.planner.engine.refusal import CONTEXT, Refusal, changed_engine
-from rayllm_ctl.planner.engine.settings import load_context
+from rayllm_ctl.planner.engine.settings import average_context, load_context
 
 
 def context_problems(service: LLMService, longest: int | None) -> Iterator[Refusal]:
@@ -64,10 +65,11 @@ def step_problems(service: LLMService, engine: EngineFacts, longest: int) -> Ite
 def _load(service: LLMService, longest: int | None) -> Iterator[Refusal]:
     """A load whose average request is longer than the context that the user states, or `longest`."""
     load, named = service.load, service.engine.max_model_len
-    needed, limit = load_context(load), longest if named is None else named
+    needed, limit = average_context(load), longest if named is None else named
     if limit is None or needed <= limit:
         return
-    parts = ((load.input_tokens, "input"), (load.output_tokens, "output"))
+    given, answered = average(load.input_tokens), average(load.output_tokens)
+    parts = ((given, "input"), (answered, "output"))
     lengths = " and ".join(f"{number:,} {name}" for number, name in parts if number is not None)
     whose = f"the model's maximum context of {limit:,}" if named is None else f"a context of {limit:,}"
     reason = Reason("load-above-context", f"requests of {lengths} tokens exceed {whose}")
@@ -75,8 +77,8 @@ def _load(service: LLMService, longest: int | None) -> Iterator[Refusal]:
         yield Refusal(reason, f"--max-model-len {needed}", changed_engine(max_model_len=needed))
         return
     for field, flag, number, other in (
-        ("input_tokens", "--input-tokens", load.input_tokens, load.output_tokens),
-        ("output_tokens", "--output-tokens", load.output_tokens, load.input_tokens),
+        ("input_tokens", "--input-tokens", given, answered),
+        ("output_tokens", "--output-tokens", answered, given),
     ):
         left = longest - (other or 1)
         if number is not None and left > 0:

@@ -101,6 +101,8 @@ def _contradictions(
         yield Reason(
             "no-pipeline-parallelism", "vLLM does not support pipeline parallelism on CPUs under Ray", "--pp 1"
         )
+    if read_options(service.engine.args).data > 1:
+        yield Reason("no-data-parallelism", "data parallelism is not planned on CPUs", "--replicas N")
     if facts is None:
         return
     division = Division(engine.release, read_options(service.engine.args).expert_parallel)

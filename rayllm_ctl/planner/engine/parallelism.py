@@ -30,11 +30,13 @@ _SMALLEST_BLOCK = 32
 @dataclass(frozen=True)
 class Division:
     """What decides how layers are divided, besides TP: vLLM's release, whether experts are spread whole over the GPUs
-    (expert parallelism), and whether these compute in fp8."""
+    (expert parallelism), and whether these compute in fp8. data: ranks of data parallelism, over which experts are
+    divided, too."""
 
     release: tuple[int, int, int]
     expert_parallel: bool = False
     computes_fp8: bool = False
+    data: int = 1
 
 
 def layout_problem(
@@ -49,6 +51,13 @@ def layout_problem(
             "tensor-parallel-across-nodes",
             f"TP {tensor} exceeds the {gpu.max_per_node} GPUs of a node with {gpu.name}; {ACROSS_NODES}. " + PERMITTED,
         )
+    group = division.data * tensor
+    if division.data > 1 and group > gpu.max_per_node and not across_nodes:
+        return Reason(
+            "data-parallel-across-nodes",
+            f"DP {division.data} × TP {tensor} divides experts over {group} GPUs, and a node with {gpu.name} has "
+            f"{gpu.max_per_node}: over an ordinary network their exchange is slow. " + PERMITTED,
+        )
     if pipeline > facts.layer_count:
         return Reason(
             "pipeline-exceeds-layers",
@@ -59,7 +68,7 @@ def layout_problem(
 
 def sharding_problem(facts: ModelFacts, tensor: int, division: Division) -> Reason | None:
     """Why the layers cannot be divided by TP `tensor`, or None. The attention heads are looked at first."""
-    if tensor == 1:
+    if tensor * division.data == 1:
         return next(filter(None, (_merged(item, division) for item in _kinds(facts))), None)
     if facts.heads and facts.heads % tensor:
         return Reason(
@@ -72,7 +81,10 @@ def sharding_problem(facts: ModelFacts, tensor: int, division: Division) -> Reas
             f"TP {tensor} neither divides nor is a multiple of the {facts.kv_heads} KV heads of {facts.architecture}",
         )
     for item in _kinds(facts):
-        problem = _linear(item, tensor, division) if isinstance(item, Linear) else _experts(item, tensor, division)
+        if isinstance(item, Linear):
+            problem = _merged(item, division) if tensor == 1 else _linear(item, tensor, division)
+        else:
+            problem = _experts(item, tensor * division.data, division)
         if problem:
             return problem
     return None

@@ -12,7 +12,7 @@ from rayllm_ctl.frozen import dataclass
 
 @dataclass(frozen=True)
 class ResolvedSettings:
-    """Names are vLLM's. Lengths in tokens; tensor and pipeline in GPUs.
+    """Names are vLLM's. Lengths in tokens; tensor and pipeline in GPUs, data in ranks of tensor x pipeline GPUs.
 
     dtype: bfloat16, float16, float32 or None (the model's). quantization: an online method (fp8, ...) or None.
     kv_cache_dtype: auto, fp8, fp8_e4m3, bfloat16, ... args: further engine arguments by vLLM's name; env: the engine's
@@ -29,6 +29,7 @@ class ResolvedSettings:
     args: Mapping[str, Any] = field(default_factory=dict)
     tensor: int = 1
     pipeline: int = 1
+    data: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
 
     @property

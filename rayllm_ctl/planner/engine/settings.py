@@ -10,10 +10,12 @@ from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import EngineSettings
 from rayllm_ctl.model.spec.service import LLMService, Load
+from rayllm_ctl.model.text.lengths import average, parse_lengths
 from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.items import least_step
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.request import Request, Shape, Workload
+from rayllm_ctl.planner.speed.lengths import mixed
 
 DEFAULT_INPUT_TOKENS = 4096
 DEFAULT_OUTPUT_TOKENS = 1024
@@ -51,6 +53,7 @@ def resolve_settings(
         args=dict(wanted.args),
         tensor=shape.tensor,
         pipeline=shape.pipeline,
+        data=shape.data,
         env=wanted.env,
     )
 
@@ -107,9 +110,14 @@ def engine_settings(request: Request, settings: ResolvedSettings) -> EngineSetti
 def resolve_load(service: LLMService, max_model_len: int) -> Workload:
     """The load that `service` states, completed with defaults that fit into `max_model_len`."""
     wanted = service.load
-    room = max(1, min(max_model_len // 4, max_model_len - (wanted.input_tokens or 0)))
-    output = wanted.output_tokens or min(DEFAULT_OUTPUT_TOKENS, room)
-    given = wanted.input_tokens or min(DEFAULT_INPUT_TOKENS, max(1, max_model_len - output))
+    room = max(1, min(max_model_len // 4, max_model_len - (average(wanted.input_tokens) or 0)))
+    output = average(wanted.output_tokens) or min(DEFAULT_OUTPUT_TOKENS, room)
+    given = average(wanted.input_tokens) or min(DEFAULT_INPUT_TOKENS, max(1, max_model_len - output))
+    mix = None
+    if isinstance(wanted.input_tokens, str) or isinstance(wanted.output_tokens, str):
+        prompts, answers = parse_lengths(wanted.input_tokens or given), parse_lengths(wanted.output_tokens or output)
+        mix = mixed(prompts, answers, max_model_len)
+        given, output = mix.input_tokens, mix.output_tokens
     stated = any(x is not None for x in (wanted.concurrency, wanted.rate))
     return Workload(
         given,
@@ -121,14 +129,24 @@ def resolve_load(service: LLMService, max_model_len: int) -> Workload:
         stated,
         wanted.cached_tokens or 0,
         wanted.accepted_tokens or 1.0,
+        mix,
     )
 
 
-def load_context(load: Load) -> int:
-    """The context that a request of the stated lengths takes at least, in tokens; 0 where none is stated."""
+def average_context(load: Load) -> int:
+    """The context that an average request of the stated lengths takes at least, in tokens; 0 where none is stated."""
     if load.input_tokens is None and load.output_tokens is None:
         return 0
-    return (load.input_tokens or 1) + (load.output_tokens or 1)
+    return (average(load.input_tokens) or 1) + (average(load.output_tokens) or 1)
+
+
+def load_context(load: Load) -> int:
+    """As `average_context`, but of a distribution for nearly all requests."""
+    if load.input_tokens is None and load.output_tokens is None:
+        return 0
+    return sum(
+        1 if one is None else parse_lengths(one).usual_maximum for one in (load.input_tokens, load.output_tokens)
+    )
 
 
 def round_context(tokens: float) -> int:

@@ -26,7 +26,8 @@ class ProfileRun:
     length: tokens of a request; context: the same as far as videos may fill it (0: the user turns them off).
     large: on a GPU of 70 GiB or more. flashinfer: whether FlashInfer's sampler is asked for (None: nothing is said;
     False also where it cannot be used). spread: whether the encoders' items are spread over the ranks, which hold them
-    whole. expert_parallel: whether experts are spread over the ranks, whole.
+    whole. expert_parallel: whether experts are spread over the ranks, whole. data: ranks of data parallelism that share
+    experts.
     """
 
     tokens: int
@@ -40,6 +41,7 @@ class ProfileRun:
     flashinfer: bool | None = None
     spread: bool = False
     expert_parallel: bool = False
+    data: int = 1
 
 
 @dataclass(frozen=True)
@@ -174,14 +176,21 @@ def layer_bytes(facts: ModelFacts, load: ProfileRun, *, second_runner: bool = Fa
 def expert_workspace(experts: Experts, load: ProfileRun) -> int:
     """Two buffers of the fused experts' kernel, kept for all layers (fused_moe/modular_kernel.py since 0.13):
     tokens x top_k x max(width, hidden) and tokens x top_k x max(2 width, hidden). The width is that of the rank's
-    weights (w1.size(1)), which expert parallelism does not divide.
+    weights (w1.size(1)), which expert parallelism does not divide. With data parallelism the tokens are those of all
+    ranks (fused_moe/prepare_finalize/naive_dp_ep.py, 0.29), each of which runs a full batch while memory is profiled.
 
     Checked on H100 with 0.19: Qwen3-30B-A3B +0.50, Qwen1.5-MoE +0.30, DeepSeek-V2-Lite +0.43 GiB.
     """
-    width = experts.intermediate if load.expert_parallel else -(-experts.intermediate // load.tensor)
+    ranks = load.data * load.tensor
+    width = experts.intermediate if load.expert_parallel else -(-experts.intermediate // ranks)
     inward = width * (2 if experts.gated else 1)
-    rows = load.tokens * experts.top_k
+    rows = load.data * load.tokens * experts.top_k
     return rows * (max(width, experts.hidden) + max(inward, experts.hidden)) * load.dtype_bytes
+
+
+def gathered_bytes(facts: ModelFacts, load: ProfileRun) -> int:
+    """The tokens of all ranks of data parallelism, which each one receives before its experts."""
+    return load.data * load.tokens * facts.hidden_size * load.dtype_bytes if load.data > 1 else 0
 
 
 def workspace_bytes(facts: ModelFacts, release: Release, load: ProfileRun, *, monolithic: bool, packed: bool) -> int:

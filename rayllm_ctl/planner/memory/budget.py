@@ -13,7 +13,14 @@ from rayllm_ctl.model.plan.hardware import GPU
 from rayllm_ctl.model.plan.plan import Band
 from rayllm_ctl.planner import vllm_rules
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
-from rayllm_ctl.planner.memory.activations import SPARSE_TRANSIENT, Peak, ProfileRun, peak_of, workspace_bytes
+from rayllm_ctl.planner.memory.activations import (
+    SPARSE_TRANSIENT,
+    Peak,
+    ProfileRun,
+    gathered_bytes,
+    peak_of,
+    workspace_bytes,
+)
 from rayllm_ctl.planner.memory.allocator import allocated
 from rayllm_ctl.planner.memory.drafts import Draft
 from rayllm_ctl.planner.memory.engine import packs_sparse_latent
@@ -105,7 +112,9 @@ def stage_budget(context: EstimateContext, stage: Stage) -> Budget:
             monolithic=context.kernel.monolithic,
         )
     activation = _widened(context, peak)
-    outside = non_torch(context.release, context.gpu, settings.tensor, settings.pipeline, eager=settings.eager)
+    outside = non_torch(
+        context.release, context.gpu, settings.tensor, settings.pipeline, data=shape.data, eager=settings.eager
+    )
     unknown = (*spreads(_evidence_query(context, weights, peak)), *_doubt(context))
     left = context.requested - weights - sum(adapters)
     return Budget(
@@ -138,6 +147,7 @@ def _peak(context: EstimateContext, stage: Stage) -> Peak:
         flashinfer=_flashinfer(context),
         spread=shape.whole_encoders,
         expert_parallel=shape.expert_parallel,
+        data=shape.data,
     )
     fp8 = settings.kv_cache_dtype.startswith("fp8")
     workspace = workspace_bytes(
@@ -155,7 +165,7 @@ def _peak(context: EstimateContext, stage: Stage) -> Peak:
         last=stage.last,
         second_runner=context.second_runner,
         workspace=workspace,
-        transient=SPARSE_TRANSIENT if "dsa" in facts.traits else 0,
+        transient=(SPARSE_TRANSIENT if "dsa" in facts.traits else 0) + gathered_bytes(facts, load),
     )
 
 
@@ -177,6 +187,7 @@ def _evidence_query(context: EstimateContext, weights: int, peak: Peak) -> Evide
         context.release,
         context.second_runner,
         context.settings.tensor,
+        context.shape.data,
         context.kernel.name,
         scheme,
         weights,
@@ -263,11 +274,12 @@ def adapter_tensors(stage: Stage, shape: ShardSettings, options: Options) -> Ite
         if size is None:
             size = 0
             for linear in layer.linears:
-                inputs, outputs = linear_size(linear, shape.tensor)
+                inputs, outputs = linear_size(linear, shape.tensor_of(linear))
                 size += options.lora_rank * (inputs * len(linear.parts) + outputs)
             for experts in layer.experts:
-                count = -(-experts.count // shape.tensor) if shape.expert_parallel else experts.count
-                width = experts.intermediate if shape.expert_parallel else -(-experts.intermediate // shape.tensor)
+                ranks = shape.expert_ranks
+                count = -(-experts.count // ranks) if shape.expert_parallel else experts.count
+                width = experts.intermediate if shape.expert_parallel else -(-experts.intermediate // ranks)
                 sides = 2 if experts.gated else 1
                 size += options.lora_rank * count * ((sides + 1) * (experts.hidden + width))
             known[id(layer)] = size = size * options.lora_slots * shape.dtype_bytes

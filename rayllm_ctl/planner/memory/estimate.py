@@ -61,6 +61,7 @@ def estimate(
     second = uses_second_runner(facts, gpu, engine, settings)
     online = None if facts.quantization or not settings.quantization else online_scheme(settings.quantization)
     kernel = expert_kernel(engine.release, gpu, facts, online, adapters=options.lora_slots > 0)
+    data = settings.data if facts.moe else 1
     shape = ShardSettings(
         settings.tensor,
         DTYPE_BYTES.get(settings.dtype or "", 2),
@@ -68,6 +69,8 @@ def estimate(
         expert_parallel=options.expert_parallel,
         mxfp4=kernel.padding,
         whole_encoders=options.whole_encoders and spreads_items(facts, engine.release),
+        data=data,
+        redundant=options.redundant if options.expert_parallel else 0,
     )
     context = EstimateContext(
         facts,
@@ -80,7 +83,7 @@ def estimate(
         kernel,
         {} if cache is None else cache,
         draft,
-        unexplained // (settings.tensor * settings.pipeline),
+        unexplained // (data * settings.tensor * settings.pipeline),
     )
     cut = stages(facts, settings.pipeline)
     budgets = [stage_budget(context, stage) for stage in cut]

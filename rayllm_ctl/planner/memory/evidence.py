@@ -100,6 +100,9 @@ _GPU_SHARE, _GPU_LEAST = 0.010, 0.35 * GIB
 _VERSION = 0.45 * GIB
 _RUNNER = 0.8 * GIB
 _TENSOR = 0.6 * GIB
+_DATA = 1.0 * GIB
+"""Buffers of the exchange between ranks, beside half of the experts' workspace: an assumption, no log shows them."""
+
 _LESS = 0.6
 """Of a spread to one side, what it is to the other: what is not known rather takes memory than gives it."""
 
@@ -127,6 +130,7 @@ class EvidenceQuery:
     release: Release
     second_runner: bool
     tensor: int
+    data: int
     kernel: str
     scheme: str
     weights: int
@@ -150,6 +154,8 @@ def spreads(query: EvidenceQuery) -> Iterator[Spread]:
         yield _spread(f"this model runner in vLLM {version}", _RUNNER)
     if query.tensor > 1 and not any(query.tensor in item.tensors for item in near):
         yield _spread(f"TP {query.tensor} on {query.gpu.name}", _TENSOR)
+    if query.data > 1:
+        yield _spread("data parallelism with shared experts", _DATA + 0.5 * query.workspace)
     for kind, size in _uncertain(query):
         if any(kind in item.kinds for item in near):
             continue

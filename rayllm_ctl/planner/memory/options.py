@@ -13,7 +13,8 @@ from rayllm_ctl.planner.memory.shards import DTYPE_BYTES
 
 @dataclass(frozen=True)
 class Options:
-    """expert_parallel: experts are spread whole. cache_bytes: the KV cache that the user fixes, 0: what is left.
+    """expert_parallel: experts are spread whole; redundant: of them, how many are loaded twice. data: ranks of data
+    parallelism. cache_bytes: the KV cache that the user fixes, 0: what is left.
 
     offload: bytes of weights kept in host memory. lora_slots, lora_rank: adapters held at once (0: none).
     draft: whether multi-token-prediction layers are loaded; drafted: tokens guessed ahead.
@@ -23,6 +24,8 @@ class Options:
     """
 
     expert_parallel: bool = False
+    redundant: int = 0
+    data: int = 1
     cache_bytes: int = 0
     offload: int = 0
     lora_slots: int = 0
@@ -44,6 +47,8 @@ def read_options(args: Mapping[str, Any]) -> Options:
     prefix = args.get("enable_prefix_caching")
     return Options(
         expert_parallel=args.get("enable_expert_parallel") is True,
+        redundant=_redundant(args),
+        data=as_count(args.get("data_parallel_size")) or 1,
         cache_bytes=as_count(args.get("kv_cache_memory_bytes")),
         offload=int(_number(args.get("cpu_offload_gb")) * GIB),
         lora_slots=(as_count(args.get("max_loras")) or 1) if lora else 0,
@@ -57,6 +62,14 @@ def read_options(args: Mapping[str, Any]) -> Options:
         prefix_caching=prefix if isinstance(prefix, bool) else None,
         full_graphs=_full_graphs(args),
     )
+
+
+def _redundant(args: Mapping[str, Any]) -> int:
+    """Experts that load balancing loads a second time (eplb_config; num_redundant_experts before it)."""
+    if args.get("enable_eplb") is not True:
+        return 0
+    balancing = as_mapping(args.get("eplb_config"))
+    return as_count(balancing.get("num_redundant_experts", args.get("num_redundant_experts")))
 
 
 def _text_only(args: Mapping[str, Any]) -> bool:

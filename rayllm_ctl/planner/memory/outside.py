@@ -33,11 +33,12 @@ def context_bytes(context: EstimateContext) -> float:
     if context.gpu.unified_memory:
         return _HOST
     single = 0.5 if context.gpu.memory_bytes >= 70 * GIB else 0.3
-    if context.settings.tensor == 1:
+    group = context.settings.tensor * context.shape.data
+    if group == 1:
         return single * GIB
     if not linked(context.gpu):
         return (single + 0.2) * GIB
-    return (2.0 if context.settings.tensor == 2 else 2.1) * GIB
+    return (2.0 if group == 2 else 2.1) * GIB
 
 
 def loading_problem(context: EstimateContext, budget: Budget) -> Reason | None:

@@ -33,17 +33,19 @@ def fuses_all_reduce(release: Release, gpu: GPU, tensor: int, pipeline: int, *, 
     return rule.holds(release)
 
 
-def non_torch(release: Release, gpu: GPU, tensor: int, pipeline: int, *, eager: bool = False) -> Band:
+def non_torch(release: Release, gpu: GPU, tensor: int, pipeline: int, *, data: int = 1, eager: bool = False) -> Band:
     """Memory outside torch per GPU, in bytes: growth of the CUDA context, NCCL's and the all-reduce's buffers.
 
     One H100: 0.13 GiB before 0.18, 0.25 from there (0.24 to 0.27 over 30 models; Granite 3 took 0.46). Pipeline stages
-    but the last: 0.07. Other kinds scatter by 0.2 with the variants of a card (A100 PCIe, SXM4).
+    but the last: 0.07. Other kinds scatter by 0.2 with the variants of a card (A100 PCIe, SXM4). data: ranks of data
+    parallelism that exchange tokens, taken as so many more of TP.
     """
+    group = data * tensor
     if gpu.vendor == "amd":
-        return _gib(0.2, 1.0, 2.5) if tensor == 1 else _gib(0.5, 1.5, 3.5)
-    if tensor > 1:
+        return _gib(0.2, 1.0, 2.5) if group == 1 else _gib(0.5, 1.5, 3.5)
+    if group > 1:
         fused = fuses_all_reduce(release, gpu, tensor, pipeline, eager=eager)
-        return _several(gpu, tensor, fused=fused)
+        return _several(gpu, group, fused=fused)
     single = 0.25 if vllm_rules.CONTEXT_GREW.holds(release) else 0.13
     if pipeline > 1:
         return _gib(single - 0.18, single, single + 0.25)

@@ -85,7 +85,10 @@ def _formulas(
     )
     layers = f"{len(budget.stage.layers)} of {facts.layer_count} layers"
     drafted = " and of the draft model" if context.draft is not None and budget.stage.last else ""
-    yield Formula("parameters", f"tensors of {layers}{drafted} on one of {settings.tensor} ranks", budget.parameters)
+    data = context.shape.data
+    shared = f", experts on one of {data * settings.tensor}" if data > 1 else ""
+    text = f"tensors of {layers}{drafted} on one of {settings.tensor} ranks{shared}"
+    yield Formula("parameters", text, budget.parameters)
     if context.by_files:
         yield Formula("checkpoint", "in its files beyond what its config describes", context.by_files)
     if budget.loading:
@@ -100,7 +103,7 @@ def _formulas(
     width = f"(3 x {facts.intermediate_size} / {settings.tensor} + 3 x {facts.hidden_size})"
     yield Formula("layer", f"{tokens:,} tokens x {width} x {context.shape.dtype_bytes} bytes", peak.layer)
     if peak.workspace:
-        yield Formula("experts", f"workspace of the experts for {tokens:,} tokens", peak.workspace)
+        yield Formula("experts", f"workspace of the experts for {data * tokens:,} tokens", peak.workspace)
     if peak.encoder:
         yield Formula("encoder", "the encoder on its largest items", peak.encoder)
         yield Formula("images", "their outputs and pixels, held through the run", peak.held)

@@ -11,6 +11,7 @@ _VOCAB_PADDING = 64
 """vLLM pads vocabularies to a multiple of this before splitting them (layers/vocab_parallel_embedding.py)."""
 
 _MXFP4_GROUP = 32
+_SHARED_EXPERT = "shared_expert"
 
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4}
 
@@ -37,7 +38,12 @@ class Padding:
 @dataclass(frozen=True)
 class ShardSettings:
     """How a model is cut and stored: TP ranks, bytes per element, a scheme that vLLM applies while loading, whether
-    experts are spread over the ranks whole (expert parallelism), and whether each rank holds the encoders whole."""
+    experts are spread over the ranks whole (expert parallelism), and whether each rank holds the encoders whole.
+
+    data: ranks of data parallelism. Experts are divided over all data x tensor ranks, with expert parallelism or
+    without (fused_moe/config.py FusedMoEParallelConfig, 0.29), everything else over the TP ranks alone. redundant:
+    experts that are loaded a second time.
+    """
 
     tensor: int = 1
     dtype_bytes: int = 2
@@ -45,6 +51,19 @@ class ShardSettings:
     expert_parallel: bool = False
     mxfp4: Padding = Padding()
     whole_encoders: bool = False
+    data: int = 1
+    redundant: int = 0
+
+    @property
+    def expert_ranks(self) -> int:
+        return self.data * self.tensor
+
+    def tensor_of(self, linear: Linear) -> int:
+        """The ranks that divide a linear layer. Shared experts are whole on each one where its tokens are a part of the
+        sequence (config/parallel.py use_sequence_parallel_moe: TP and data parallelism with expert parallelism). A few
+        classes divide them nevertheless: of GLM-4.5-Air, 1.4 % of the weights too many are planned at DP 2 x TP 2."""
+        whole = self.expert_parallel and self.data > 1 and _SHARED_EXPERT in linear.name
+        return 1 if whole else self.tensor
 
     def scheme_of(self, linear: Linear) -> Scheme | None:
         """How a linear layer is stored: as in the checkpoint, or as vLLM quantizes it while loading."""
@@ -64,7 +83,7 @@ def vocab_rows(vocab: int, tensor: int) -> int:
 
 def linear_tensors(linear: Linear, shape: ShardSettings) -> Iterator[int]:
     """Bytes of each tensor of a linear layer on one rank."""
-    inputs, outputs = linear_size(linear, shape.tensor)
+    inputs, outputs = linear_size(linear, shape.tensor_of(linear))
     element = 4 if linear.float32 else shape.dtype_bytes
     scheme = shape.scheme_of(linear)
     if scheme is None:
@@ -114,9 +133,9 @@ def expert_tensors(experts: Experts, shape: ShardSettings) -> Iterator[int]:
     """Bytes of the fused expert tensors on one rank: w13, w2, their scales and biases."""
     count, width, hidden = experts.count, experts.intermediate, experts.hidden
     if shape.expert_parallel:
-        count = -(-count // shape.tensor)
+        count = -(-(count + shape.redundant) // shape.expert_ranks)
     else:
-        width = -(-width // shape.tensor)
+        width = -(-width // shape.expert_ranks)
     scheme = experts.scheme or (shape.online if experts.quantizable else None)
     mxfp4 = is_mxfp4(scheme)
     padding = shape.mxfp4

@@ -7,6 +7,7 @@ import math
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.plan.plan import Band, Figures, Reason, Verdict
+from rayllm_ctl.model.text.lengths import Shares
 from rayllm_ctl.planner.memory import MemoryEstimate
 from rayllm_ctl.planner.request import Request, Workload
 from rayllm_ctl.planner.speed.figures import at_load, in_flight
@@ -15,6 +16,9 @@ from rayllm_ctl.planner.speed.replica import ReplicaSpeed
 
 _BY_LENGTH = frozenset({"full", "mla", "indexer", "pooled"})
 """Kinds of KV group whose blocks grow with the length without a limit."""
+
+_ONE_SIDED = 1.645
+"""Deviations of a normal distribution that 95 of 100 cases do not exceed."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,29 @@ class Sizing:
 
 def request_capacity(memory: MemoryEstimate, load: Workload) -> Band:
     """Requests of that length that the KV cache holds at once: for sure if all of them are about to end; usually more,
-    because their answers are half written on average and vLLM admits a request as soon as its prompt has blocks."""
+    because their answers are half written on average and vLLM admits a request as soon as its prompt has blocks.
+
+    Of a mix, the usual number follows from the mean blocks of a request in flight. The sure one from requests about to
+    end whose blocks have the mean m and the deviation s: n of them stay below n m + z s sqrt(n) in 95 of 100 cases."""
+    if load.mix is not None:
+        low, likely = _held(memory, load.mix.ends), _mean_blocks(memory, load.mix.contexts)
+        return Band(low, memory.blocks.typical / likely, memory.blocks.high / likely)
     whole = _blocks(memory, load.length)
     usual = _blocks(memory, load.input_tokens + math.ceil(load.output_tokens / 2))
     return Band(memory.blocks.low / whole, memory.blocks.typical / usual, memory.blocks.high / usual)
+
+
+def _held(memory: MemoryEstimate, ends: Shares) -> float:
+    """The largest n with n m + z s sqrt(n) <= blocks."""
+    mean, blocks = _mean_blocks(memory, ends), memory.blocks.low
+    variance = sum(share * (_blocks(memory, math.ceil(tokens)) - mean) ** 2 for share, tokens in ends)
+    deviation = _ONE_SIDED * math.sqrt(max(0.0, variance))
+    root = (math.sqrt(deviation**2 + 4 * mean * max(0.0, blocks)) - deviation) / (2 * mean)
+    return root**2
+
+
+def _mean_blocks(memory: MemoryEstimate, lengths: Shares) -> float:
+    return sum(share * _blocks(memory, math.ceil(tokens)) for share, tokens in lengths)
 
 
 def _blocks(memory: MemoryEstimate, length: int) -> int:
@@ -52,7 +75,7 @@ def size_deployment(
     """Replicas for `load`, or whether the replicas that the user fixed can take it."""
     capacity = request_capacity(memory, load)
     ends = (capacity.low, capacity.typical, capacity.high)
-    held = Band(*(float(max(1, min(math.floor(x), max_num_seqs))) for x in ends))
+    held = Band(*(float(rate.data * max(1, min(math.floor(x), max_num_seqs))) for x in ends))
     sure, likely = _within(rate, load, held.low, "high"), _within(rate, load, held.typical, "typical")
     reasons: list[Reason] = []
     if likely < 1:

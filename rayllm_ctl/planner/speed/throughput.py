@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rayllm_ctl.model.plan.facts import ModelFacts
 from rayllm_ctl.model.plan.plan import Band, LoadPoint, Throughput
 from rayllm_ctl.planner.request import Workload
-from rayllm_ctl.planner.speed.figures import at_load
+from rayllm_ctl.planner.speed.figures import at_load, long_prompt
 from rayllm_ctl.planner.speed.replica import ReplicaSpeed
 
 _SMALLEST_MEASURED = 3e9
@@ -23,6 +23,7 @@ def throughput(facts: ModelFacts, rate: ReplicaSpeed, load: Workload, batch: flo
         at_load=at_load(rate, load, batch),
         extrapolated=tuple(extrapolations(facts, rate)),
         calibration=rate.calibration,
+        long_prompt=long_prompt(rate, load, batch),
     )
 
 
@@ -36,6 +37,8 @@ def extrapolations(facts: ModelFacts, rate: ReplicaSpeed) -> Iterator[str]:
         yield f"{rate.gpu.vendor.upper()} GPUs: few measurements, all but one of vLLM 0.6"
     if rate.old_engine:
         yield "vLLM before 0.8: few measurements"
+    if rate.data > 1:
+        yield "data parallelism with shared experts: not measured" if rate.moe else "data parallelism: not measured"
     if rate.networked:
         yield "TP across nodes (10 Gbit/s assumed): not measured"
     elif rate.over_pcie:

@@ -70,7 +70,8 @@ class ModelWork:
 
     held_bytes: all weights but the embedding, each once; dense_bytes: as often as a step reads them. caches: every kind
     with the number of its layers, kept as `shape` says; heads: query heads. operations: FLOPs per token of the
-    layers by the arithmetic that computes them (a key of GPU.flops, or WIDE).
+    layers by the arithmetic that computes them (a key of GPU.flops, or WIDE); expert_operations: of these, those of
+    routed experts.
     """
 
     held_bytes: float
@@ -80,13 +81,18 @@ class ModelWork:
     shape: CacheShape
     heads: int
     operations: tuple[tuple[str, float], ...]
+    expert_operations: tuple[tuple[str, float], ...]
     head_flops: float
     layers: int
     hidden: int
 
+    def expert_bytes(self, tokens: float) -> float:
+        """Weights of routed experts that are read by one step that handles `tokens` tokens."""
+        return sum(group.bytes_read(tokens) for group in self.experts)
+
     def weight_bytes(self, tokens: float) -> float:
         """Weights read by one step that handles `tokens` tokens."""
-        return self.dense_bytes + sum(group.bytes_read(tokens) for group in self.experts)
+        return self.dense_bytes + self.expert_bytes(tokens)
 
     def cache_bytes(self, length: float, tensor: int) -> float:
         """Cache bytes one GPU of a TP group reads for one token of a request that is `length` tokens long."""
@@ -106,6 +112,7 @@ def model_work(
     whole = ShardSettings(1, DTYPE_BYTES.get(dtype or "", 2), online)
     held = dense = 0.0
     operations: Counter[str] = Counter()
+    of_experts: Counter[str] = Counter()
     experts: Counter[ExpertWork] = Counter()
     caches: Counter[Cache] = Counter()
     kinds = {id(layer): layer for layer in facts.all_layers()}
@@ -117,6 +124,8 @@ def model_work(
         dense += n * layer.passes * own
         for arithmetic, parameters in _multiplied(layer, online):
             operations[arithmetic] += n * 2 * parameters
+        for arithmetic, parameters in _multiplied_by_experts(layer, online):
+            of_experts[arithmetic] += n * 2 * parameters
         for item in layer.experts:
             each = sum(expert_tensors(item, whole)) / item.count
             held += n * item.count * each
@@ -132,6 +141,7 @@ def model_work(
         shape=cache_shape(facts, release, kv_cache_dtype, whole.dtype_bytes, _BLOCK),
         heads=facts.heads,
         operations=tuple((arithmetic, float(flops)) for arithmetic, flops in operations.items()),
+        expert_operations=tuple((arithmetic, float(flops)) for arithmetic, flops in of_experts.items()),
         head_flops=2.0 * facts.vocab_size * facts.hidden_size,
         layers=sum(layer.passes for layer in facts.layers),
         hidden=facts.hidden_size,
@@ -145,11 +155,16 @@ def _multiplied(layer: Layer, online: Scheme | None) -> Iterator[tuple[str, int]
         passed = linear.parameters * layer.passes
         rest -= passed
         yield _arithmetic(linear.scheme or (online if linear.quantizable else None)), passed
+    for arithmetic, passed in _multiplied_by_experts(layer, online):
+        rest -= passed
+        yield arithmetic, passed
+    yield WIDE, max(0, rest)
+
+
+def _multiplied_by_experts(layer: Layer, online: Scheme | None) -> Iterator[tuple[str, int]]:
     for item in layer.experts:
         passed = min(item.top_k, item.count) * item.per_expert * layer.passes
-        rest -= passed
         yield _arithmetic(item.scheme or (online if item.quantizable else None)), passed
-    yield WIDE, max(0, rest)
 
 
 def _arithmetic(scheme: Scheme | None) -> str:

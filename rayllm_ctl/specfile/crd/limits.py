@@ -33,6 +33,7 @@ from rayllm_ctl.model.spec.form import SecretKey, Unit
 from rayllm_ctl.model.spec.serve_options import IMPORT_PATH
 from rayllm_ctl.model.spec.transformers import MOST_GPUS, TransformersOptions
 from rayllm_ctl.model.text import patterns
+from rayllm_ctl.model.text.lengths import DISTRIBUTION
 from rayllm_ctl.model.text.patterns import Pattern
 
 Constraints = Mapping[str, Any]
@@ -56,8 +57,9 @@ UNITS: Mapping[Unit, Constraints] = {
         "minimum": 0,
         "pattern": r"^[+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?$",
     },
+    Unit.LENGTHS: {"maxLength": 64, **between(1), "pattern": f"^(?:{DISTRIBUTION.expression})$"},
 }
-"""Durations and quantities: a string or a whole number. OpenAPI has no union with numbers that have a fraction."""
+"""Each is a string or a whole number. OpenAPI has no union with numbers that have a fraction."""
 
 FREE: Constraints = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "maxProperties": 256}
 """Data that is passed on without being interpreted."""
@@ -156,8 +158,6 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (service.ExtraWorkers, "ray_resources"): {"values": _COUNT, "maxProperties": 64},
     (service.ExtraWorkers, "node_selector"): _LABELS,
     (service.Load, "concurrency"): _COUNT,
-    (service.Load, "input_tokens"): _COUNT,
-    (service.Load, "output_tokens"): _COUNT,
     (service.Load, "cached_tokens"): between(0),
     (service.Load, "accepted_tokens"): {"minimum": 1, "maximum": MOST_ACCEPTED},
     (service.Load, "rate"): {**_POSITIVE, "maximum": MOST_REQUESTS},
@@ -246,8 +246,6 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (batch.Job, "retries"): between(0),
     (batch.Job, "deadline"): between(1),
     (batch.BatchLoad, "rows"): _COUNT,
-    (batch.BatchLoad, "input_tokens"): _COUNT,
-    (batch.BatchLoad, "output_tokens"): _COUNT,
 }
 """By the class and the field of the model that have them. items: of the items of a list; values: of those of a mapping.
 None: without a limit that such fields have otherwise."""

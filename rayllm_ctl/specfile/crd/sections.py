@@ -149,7 +149,8 @@ SECTIONS: CelRules = {
             ".cachedTokens",
         ),
         CelRule(
-            "!has(self.cachedTokens) || !has(self.inputTokens) || self.cachedTokens < self.inputTokens",
+            "!has(self.cachedTokens) || !has(self.inputTokens) || type(self.inputTokens) == string || "
+            "self.cachedTokens < self.inputTokens",
             "must be less than inputTokens: the last token is always computed",
             ".cachedTokens",
         ),

@@ -18,6 +18,7 @@ from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.security import Security
 from rayllm_ctl.model.spec.service import LLMService, Replicas, Resources
+from rayllm_ctl.model.text.lengths import average
 from rayllm_ctl.planner.engine.server import offline_arguments
 from rayllm_ctl.render.benchoffline import render_offline
 from rayllm_ctl.workflows.bench.job_run import (
@@ -62,6 +63,12 @@ def measure_offline(
     is applied, or if the Job ends without a result.
     """
     require_deployable(service)
+    if isinstance(service.load.input_tokens, str) or isinstance(service.load.output_tokens, str):
+        raise UsageError(
+            "bench offline measures requests of one length, not a distribution",
+            hint=f"--input-tokens {average(service.load.input_tokens) or INPUT} "
+            f"--output-tokens {average(service.load.output_tokens) or OUTPUT}",
+        )
     reduced = _one_replica(service)
     plan, pod = _planned(reduced, options.render)
     load = OfflineLoad(

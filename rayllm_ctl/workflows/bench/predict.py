@@ -150,7 +150,7 @@ def _shape(request: Request) -> Shape:
     assert parallelism.tensor is not None
     assert parallelism.pipeline is not None
     online = request.service.engine.quantization if request.facts.quantization is None else None
-    return Shape(request.gpus[0], parallelism.tensor, parallelism.pipeline, online)
+    return Shape(request.gpus[0], parallelism.tensor, parallelism.pipeline, online, request.data)
 
 
 def _compared(planned: float, measured: float | None) -> dict[str, float] | None:

@@ -228,8 +228,7 @@ def test_all_flags_of_a_command_of_vllm_at_once(capsys: pytest.CaptureFixture[st
         "✗ unknown flags: --tensor-parallel-size, --enable-lora, --quantisation, --xyz, -dp\n\n"
         "hint: --tp 4    # vLLM's --tensor-parallel-size\n"
         "      --engine-arg enable_lora=true    # vLLM's --enable-lora\n"
-        "      vLLM's -dp cannot be set: Ray Serve LLM does not support it in build_openai_app; use more replicas "
-        "(--replicas)\n"
+        "      --engine-arg data_parallel_size=2    # vLLM's -dp\n"
         "      --quantisation: did you mean --quantization?\n"
         "      rayllm-ctl deploy --help\n"
     )

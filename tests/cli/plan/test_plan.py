@@ -32,6 +32,14 @@ CASES = {
         "--model", "Qwen/Qwen3-32B", "--concurrency", "200", "--ttft", "2s", "--tpot", "50ms",
         "--objective", "latency",
     ],
+    "lengths": [
+        "--model", "Qwen/Qwen3-32B", "--gpu", "H100-80GB", "--rate", "4",
+        "--input-tokens", "lognormal:1500:0.9", "--output-tokens", "lognormal:300:1:4000",
+    ],
+    "data-parallel": [
+        "--model", "Qwen/Qwen3-235B-A22B", "--gpu", "H200-141GB", "--tp", "1", "--engine-arg", "data_parallel_size=8",
+        "--engine-arg", "enable_expert_parallel=true",
+    ],
     "transformers": ["--model", "Qwen/Qwen3-8B", "--engine", "transformers", "--gpu", "RTX-2080-Ti"],
     "cpu-unseen": ["--model", "tiny", "--model-path", "/models/tiny", "--accelerator", "cpu"],
 }  # fmt: skip
@@ -315,6 +323,55 @@ def test_a_risky_plan_is_rendered_only_if_the_risk_is_accepted(capsys: pytest.Ca
     assert "kind: RayService" in capsys.readouterr().out
 
 
+RANKS = ["--model", "Qwen/Qwen3-30B-A3B", "--gpu", "H100-80GB", "--tp", "1", "--offline",
+         "--engine-arg", "data_parallel_size=4"]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [["render"], ["render", "--kind", "raycluster"], ["init", "-o", "-"]])
+def test_data_parallelism_is_planned_and_not_rendered(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["plan", *RANKS]) == 0
+    assert "DP 4 × TP 1" in capsys.readouterr().out
+    assert app.run([*command, *RANKS]) == 1
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert "data_parallel_size needs replicas that start together" in refused.err
+    assert "hint: --tp N instead of data_parallel_size" in refused.err
+
+
+def test_one_rank_is_no_data_parallelism(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["render", *RANKS[:-1], "data_parallel_size=1"]) == 0
+    assert '"data_parallel_size": 1' in capsys.readouterr().out
+
+
+def test_data_parallelism_on_cpus_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        capsys, "--model", "Qwen/Qwen3-0.6B", "--accelerator", "cpu", "--engine-arg", "data_parallel_size=2"
+    )
+    assert code == 1
+    assert "data parallelism is not planned on CPUs" in out
+
+
+def test_lengths_of_a_file_and_of_flags_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "spec.yaml"
+    lengths = {"inputTokens": "lognormal:1500:0.9", "outputTokens": "uniform:100:900"}
+    spec = {"model": {"id": "Qwen/Qwen3-8B"}, "accelerator": {"gpu": "L4"}, "load": lengths}
+    head = {"apiVersion": "rayllm.io/v1alpha1", "kind": "LLMService", "metadata": {"name": "qwen"}}
+    file.write_text(json.dumps({**head, "spec": spec}))
+    _, of_file, _ = run(capsys, "-f", str(file), "-o", "json")
+    flags = ["--input-tokens", lengths["inputTokens"], "--output-tokens", lengths["outputTokens"]]
+    _, of_flags, _ = run(capsys, "--model", "Qwen/Qwen3-8B", "--gpu", "L4", *flags, "-o", "json")
+    speeds = [json.loads(text)["throughput"] for text in (of_file, of_flags)]
+    assert speeds[0] == speeds[1]
+    assert speeds[0]["longPrompt"]["inputTokens"] > 2 * speeds[0]["load"]["inputTokens"]
+
+
+def test_prompts_beyond_the_context_are_a_risk(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--gpu", "H100-80GB", "--max-model-len", "4096", "--input-tokens", "uniform:100:5000"]
+    code, out, _ = run(capsys, "--model", "Qwen/Qwen3-8B", *flags)
+    assert code == 0
+    assert "of prompts exceed the context of 4,096 tokens, and vLLM rejects them" in out
+
+
 NGRAM = '--engine-arg=speculative_config={"method": "ngram", "num_speculative_tokens": 3}'
 
 
@@ -323,6 +380,9 @@ NGRAM = '--engine-arg=speculative_config={"method": "ngram", "num_speculative_to
     [
         (["--cached-tokens", "100"], "--cached-tokens: requires spec.load.inputTokens (--input-tokens)"),
         (["--cached-tokens", "100", "--input-tokens", "100"], "must be less than --input-tokens (100)"),
+        (["--cached-tokens", "100", "--input-tokens", "uniform:50:90"], "must be less than --input-tokens (70)"),
+        (["--input-tokens", "normal:500:100"], "expected N, uniform:MIN:MAX or lognormal:MEDIAN:SIGMA[:MAX]"),
+        (["--output-tokens", "uniform:9:5"], "expected N, uniform:MIN:MAX or lognormal:MEDIAN:SIGMA[:MAX]"),
         (
             ["--cached-tokens", "9", "--input-tokens", "100", "--engine-arg", "enable_prefix_caching=false"],
             "has no effect: enable_prefix_caching is false",

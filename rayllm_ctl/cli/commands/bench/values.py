@@ -8,8 +8,7 @@ import click
 
 from rayllm_ctl.loadtest.settings import Length, Objective
 from rayllm_ctl.model.kube.quantities import parse_duration
-
-_LONGEST = 10_000_000
+from rayllm_ctl.model.text.lengths import parse_lengths
 
 
 class Amounts(click.ParamType[tuple[float, ...]]):
@@ -41,25 +40,10 @@ class TokenLength(click.ParamType[Length]):
         if isinstance(value, Length):
             return value
         try:
-            return _length(*str(value).split(":"))
-        except ValueError:
-            self.fail("expected N, uniform:MIN:MAX or lognormal:MEDIAN:SIGMA[:MAX], in tokens from 1 on", param, ctx)
-
-
-def _length(kind: str, *parts: str) -> Length:
-    """Raises ValueError for anything else."""
-    match kind, parts:
-        case number, ():
-            found = Length("fixed", int(number), int(number))
-        case "uniform", (low, high):
-            found = Length("uniform", int(low), int(high))
-        case "lognormal", (low, sigma, *high) if len(high) <= 1:
-            found = Length("lognormal", int(low), int(high[0]) if high else _LONGEST, float(sigma))
-        case _:
-            raise ValueError
-    if not 1 <= found.low <= found.high <= _LONGEST or not 0 <= found.sigma < 10:
-        raise ValueError
-    return found
+            found = parse_lengths(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return Length(found.kind, found.low, found.high, found.sigma)
 
 
 class LoadLimits(click.ParamType[Objective]):

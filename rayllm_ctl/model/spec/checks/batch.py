@@ -21,7 +21,7 @@ from rayllm_ctl.model.spec.checks.batch_adapters import adapter_problems
 from rayllm_ctl.model.spec.checks.batch_files import file_problems
 from rayllm_ctl.model.spec.checks.plain_data import is_plain_data
 from rayllm_ctl.model.spec.checks.ray import whole_seconds
-from rayllm_ctl.model.spec.checks.service import validate
+from rayllm_ctl.model.spec.checks.service import length_problems, validate
 from rayllm_ctl.model.spec.gateway import SERVING_PATH
 from rayllm_ctl.model.spec.pod_options import Pods
 from rayllm_ctl.model.spec.ray_options import RayOptions
@@ -139,8 +139,8 @@ def _job(job: Job) -> Iterator[Problem]:
 def _load(batch: BatchJob) -> Iterator[Problem]:
     at: Path = ("spec", "load")
     yield from _at_least((*at, "rows"), batch.load.rows, 1)
-    yield from _at_least((*at, "inputTokens"), batch.load.input_tokens, 1)
-    yield from _at_least((*at, "outputTokens"), batch.load.output_tokens, 1)
+    yield from length_problems((*at, "inputTokens"), batch.load.input_tokens)
+    yield from length_problems((*at, "outputTokens"), batch.load.output_tokens)
     prompts = batch.input.prompts
     if prompts and batch.load.rows is not None:
         yield Problem((*at, "rows"), f"is known: spec.input.prompts has {len(prompts)}")

@@ -49,13 +49,22 @@ engine (vllm/entrypoints/launchers/cli_args.py, BaseFrontendArgs, 0.29)."""
 SERVER_ARGUMENTS = ("served_model_name", "port", "shutdown_timeout", "distributed_executor_backend", "lora_modules")
 """Arguments of vLLM's own server that say nothing of what its engine computes."""
 
+DATA_PARALLEL = (
+    "data_parallel_size needs replicas that start together (build_dp_openai_app of Ray Serve LLM), which render and "
+    "deploy do not support"
+)
+"""Why data parallelism is planned and not deployed. With build_openai_app of Ray 2.60 each replica is one rank that
+waits for others which nobody starts."""
+
+DATA_PARALLEL_INSTEAD = ("--tp N instead of data_parallel_size, with --engine-arg enable_expert_parallel=true",
+                         "--replicas N    # without data_parallel_size: each has all experts")  # fmt: skip
+
 _API_KEY = "anyone who can read the rendered object could read it"
 
 _FORBIDDEN_ON_SERVE = {
     "model": "Ray Serve LLM takes the model from spec.model (--model, --model-path)",
     "served_model_name": "Ray Serve LLM serves the model under its id, spec.model.id (--model)",
     "distributed_executor_backend": "Ray Serve LLM chooses it: ray on GPUs, mp on CPUs",
-    "data_parallel_size": "Ray Serve LLM does not support it in build_openai_app; use more replicas (--replicas)",
     "disable_log_stats": "Ray Serve LLM needs the statistics for the engine's metrics",
     "api_key": _API_KEY,
 }
@@ -64,7 +73,6 @@ _FORBIDDEN_ON_SERVE = {
 _FORBIDDEN_ON_RAY_CLUSTER = {
     "model": "vLLM takes the model from spec.model (--model, --model-path)",
     "served_model_name": "vLLM serves the model under its id, spec.model.id (--model)",
-    "data_parallel_size": "use more replicas (--replicas)",
     "host": "probes and the Service reach the server at the address of its pod",
     "port": "probes and the Service expect the server at port 8000",
     "api_key": _API_KEY,

@@ -30,6 +30,7 @@ from rayllm_ctl.model.spec.checks.ray_features import OLDEST_RAY
 from rayllm_ctl.model.spec.patches import patch_problems
 from rayllm_ctl.model.spec.serve_options import serve_problems
 from rayllm_ctl.model.spec.service import NO_MODEL, Aggregation, LLMService, Load, Replicas
+from rayllm_ctl.model.text.lengths import average, parse_lengths
 from rayllm_ctl.model.text.patterns import ADAPTER_STORE, IMAGE, LABEL_VALUE, MODEL_ID, QUANTIZATION, REVISION, VERSION
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
@@ -278,8 +279,8 @@ def _load(load: Load, args: Mapping[str, Any]) -> Iterator[Problem]:
     at = ("spec", "load")
     yield from _known((*at, "objective"), load.objective, ("cost", "throughput", "latency"))
     yield from _at_least((*at, "concurrency"), load.concurrency, 1)
-    yield from _at_least((*at, "inputTokens"), load.input_tokens, 1)
-    yield from _at_least((*at, "outputTokens"), load.output_tokens, 1)
+    yield from length_problems((*at, "inputTokens"), load.input_tokens)
+    yield from length_problems((*at, "outputTokens"), load.output_tokens)
     for name, amount in (("ttft", load.ttft), ("tpot", load.tpot), ("rate", load.rate)):
         yield from _amount((*at, name), amount, most=MOST_REQUESTS if name == "rate" else 2**31 - 1)
     if load.cached_tokens is not None:
@@ -290,16 +291,30 @@ def _load(load: Load, args: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem((*at, "calibration"), f"{quoted(load.calibration)} is not a path")
 
 
+def length_problems(at: Path, lengths: int | str | None) -> Iterator[Problem]:
+    """What is wrong with a number of tokens or their distribution."""
+    if not isinstance(lengths, str):
+        yield from _at_least(at, lengths, 1)
+        return
+    try:
+        parse_lengths(lengths)
+    except ValueError as error:
+        yield Problem(at, f"{quoted(lengths)}: {error}")
+
+
 def _cached(at: Path, load: Load, args: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _at_least(at, load.cached_tokens, 0)
     if load.input_tokens is None:
         yield Problem(at, "requires spec.load.inputTokens (--input-tokens)")
-    elif load.cached_tokens is not None and load.cached_tokens >= load.input_tokens:
-        yield Problem(
-            at, f"must be less than spec.load.inputTokens ({load.input_tokens}): the last token is always computed"
-        )
+    elif (mean := _mean(load.input_tokens)) and load.cached_tokens is not None and load.cached_tokens >= mean:
+        yield Problem(at, f"must be less than spec.load.inputTokens ({mean}): the last token is always computed")
     if args.get("enable_prefix_caching") is False:
         yield Problem(at, "has no effect: enable_prefix_caching is false in spec.engine.args")
+
+
+def _mean(lengths: int | str) -> int:
+    """0 if that is reported elsewhere."""
+    return 0 if any(length_problems((), lengths)) else average(lengths) or 0
 
 
 def _accepted(at: Path, tokens: float, args: Mapping[str, Any]) -> Iterator[Problem]:

@@ -150,7 +150,6 @@ def test_what_is_refused(changes: dict[str, Any], where: str, words: str) -> Non
         ("hf_token", "--hf-token-secret"),
         ("model", "spec.model"),
         ("served_model_name", "spec.model.id"),
-        ("data_parallel_size", "replicas"),
         ("enable-prefix-caching", "enable_prefix_caching"),
         ("1x", "not a valid engine argument name"),
     ],
