@@ -31,7 +31,7 @@ types: install ## mypy --strict
 UNIT_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 8 ? 2 * n : 16)))
 
 unit: install ## the fast tests: unit, golden, property (no cluster)
-	$(BIN)/pytest -q -n $(UNIT_PROCESSES) --dist worksteal --durations=15 --junitxml=build/junit-unit.xml tests
+	$(BIN)/pytest -q -n $(UNIT_PROCESSES) --dist worksteal --durations=15 -m "not slow" --junitxml=build/junit-unit.xml tests
 
 lock: install ## rewrite requirements-dev.lock from the ranges in pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header --extra dev pyproject.toml -o requirements-dev.lock
@@ -47,7 +47,8 @@ e2e: install ## the tests on a real cluster (E2E_FLAGS="--cluster existing --ima
 test: ## everything that a change has to pass; what CI runs
 	@$(MAKE) --no-print-directory --keep-going lint types unit e2e
 
-test-slow: install ## the other tests on a real cluster, half an hour
+test-slow: install ## the other tests, most of them on a real cluster, an hour
+	$(BIN)/pytest -q -n $(UNIT_PROCESSES) -m slow tests
 	$(E2E) -m "slow and alone" --junitxml=build/junit-alone.xml e2e $(E2E_FLAGS); alone=$$?; \
 	$(E2E) -n 2 -m "slow and not alone" --junitxml=build/junit-slow.xml e2e $(E2E_FLAGS) && exit $$alone
 

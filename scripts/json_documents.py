@@ -14,6 +14,7 @@ from rayllm_ctl.model.observed.batch_status import BatchHealth
 from rayllm_ctl.model.observed.changes import Action, Effect, Explanation
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.health import Health
+from rayllm_ctl.model.observed.model_downloads import ModelDownload
 from rayllm_ctl.model.observed.service_events import ServiceEvent
 from rayllm_ctl.model.observed.top import ServiceLoad
 from rayllm_ctl.model.plan.batch import BatchPlan
@@ -46,10 +47,14 @@ class Named(TypedDict):
 
 
 class Rollout(TypedDict):
-    """The objects that were written, in their order, and the last known health; null if nothing was waited for."""
+    """The objects that were written, in their order, and the last known health; null if nothing was waited for.
+
+    downloads: the models that Jobs downloaded before; missing if there was none.
+    """
 
     applied: list[Applied]
     health: Health | None
+    downloads: NotRequired[list[ModelDownload]]
 
 
 class WaitResult(TypedDict):
@@ -372,6 +377,7 @@ class Predicted(TypedDict):
     outputTokensPerSecond: Compared | None
     ttftSeconds: Compared | None
     tpotSeconds: Compared | None
+    kvCacheBytes: NotRequired[Compared]
 
 
 class BenchRun(TypedDict):
@@ -502,7 +508,9 @@ class Document:
     items: tuple[type, ...] = ()
 
 
-_CHANGES = "deploy, apply, scale, restart, suspend, resume, rollback, rerender, adopt, release, delete, batch cancel, "
+_CHANGES = (
+    "deploy, apply, fetch, scale, restart, suspend, resume, rollback, rerender, adopt, release, delete, batch cancel, "
+)
 
 DOCUMENTS: dict[str, Document] = {
     "Plan": Document("plan, of a service of one model", (Plan,)),

@@ -74,6 +74,9 @@ LATE_MODULES = {
     ("serving/batch/inference/pipeline.py", "rayllm_ctl.serving.batch.inference"): "vLLM, unless a stage replaces it",
     ("serving/gateway/limits/limiter.py", "rayllm_ctl.serving.gateway.limits.redis_store"): "limits and redis",
     ("serving/model.py", "rayllm_ctl.serving"): "the Transformers engine, not shipped with services of vLLM",
+    ("serving/storage/places.py", "rayllm_ctl.serving.storage.sources"): "pyarrow or urllib3, not in every image",
+    ("serving/storage/places.py", "rayllm_ctl.serving.storage.sources.hub"): "huggingface_hub, of sources on the Hub",
+    ("serving/storage/places.py", "rayllm_ctl.serving.storage.targets"): "pyarrow, of targets in buckets",
     ("serving/transformers_engine.py", "rayllm_ctl.serving.generation.loading"): "torch, where an engine starts",
     ("serving/transformers_engine.py", "rayllm_ctl.serving.generation.model"): "torch, where an engine starts",
 }

@@ -14,6 +14,9 @@ calibrations:
   inputTokens: 256
   outputTokens: 128
   requests: 640
+  kvCache: 0.99           # with --startup-plan: measured / planned, and the bytes of both
+  kvCacheBytes: 56371445760
+  plannedKvCacheBytes: 56941000000
 """
 
 from __future__ import annotations
@@ -33,9 +36,12 @@ from rayllm_ctl.model.text.json_form import camel
 
 _MAX_BYTES = 1_000_000
 _NAMES = {camel(one.name): one.name for one in fields(Calibration)}
-_OPTIONAL = {"quantization", "kvCacheDtype"}
-_TEXTS = {"model", "gpu", "vllmVersion", "date", *_OPTIONAL}
-_COUNTS = {"tensor", "pipeline", "inputTokens", "outputTokens", "requests"}
+_MEMORY = {"kvCache", "kvCacheBytes", "plannedKvCacheBytes"}
+_OPTIONAL = {"quantization", "kvCacheDtype", *_MEMORY}
+_TEXTS = {"model", "gpu", "vllmVersion", "date", "quantization", "kvCacheDtype"}
+_COUNTS = {
+    "tensor", "pipeline", "inputTokens", "outputTokens", "requests", "kvCacheBytes", "plannedKvCacheBytes",
+}  # fmt: skip
 
 
 def read_calibrations(path: Path) -> tuple[Calibration, ...]:

@@ -16,8 +16,8 @@ from rayllm_ctl.model.observed.changes import Consequence, Effect, Explanation, 
 _WITH_TEMPLATE = ("Deployment", "StatefulSet", "DaemonSet")
 _OF_FILES = ("ConfigMap", "Secret")
 _AT_ONCE = (
-    "HTTPRoute", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor", "Role", "RoleBinding", "Service",
-    "ServiceMonitor",
+    "HTTPRoute", "Ingress", "Job", "NetworkPolicy", "PersistentVolumeClaim", "PodDisruptionBudget", "PodMonitor",
+    "Role", "RoleBinding", "Service", "ServiceMonitor",
 )  # fmt: skip
 """Kinds without pods that their controllers, or the API server itself, read continuously."""
 

@@ -33,6 +33,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "render": "Print the manifests that deploy would apply.",
         "apply": "Apply the services of spec files.",
         "diff": "Show what a change would do to running services.",
+        "fetch": "Download a model into a claim or bucket.",
     },
     "Batch jobs": {
         "batch": "Run batch inference over a dataset.",
@@ -90,6 +91,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
         "deploy",
         "apply",
         "diff",
+        "fetch",
         "scale",
         "restart",
         "suspend",

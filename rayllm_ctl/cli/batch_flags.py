@@ -6,7 +6,9 @@ from typing import get_args
 
 import click
 
-from rayllm_ctl.cli.options import DEPLOY_FLAGS, SERVICE_FLAGS, FlagTable
+from rayllm_ctl.cli.option_groups import FlagTable
+from rayllm_ctl.cli.spec_flags import DEPLOY_FLAGS, SERVICE_FLAGS
+from rayllm_ctl.cli.storage_flags import STORAGE_FIELDS
 from rayllm_ctl.cli.values import Duration, KeyValue, ModelName
 from rayllm_ctl.model.spec.batch import InputFormat, OutputFormat, Task
 
@@ -16,7 +18,7 @@ ENGINE_FIELDS = (
     "engine.gpu_memory_utilization", "engine.max_num_seqs", "engine.max_num_batched_tokens", "engine.vllm_version",
     "engine.args", "model.revision", "load.input_tokens", "load.output_tokens", "engine.image", "model.path",
     "storage.volumes", "model.token_secret", "engine.env", "resources.worker.cpu", "resources.worker.memory",
-    "scheduling.node_selector", "scheduling.tolerations", "security.pod_security",
+    "scheduling.node_selector", "scheduling.tolerations", "security.pod_security", *STORAGE_FIELDS,
 )  # fmt: skip
 """Fields of the engine and its pods, with the same flags as those of a service."""
 

@@ -14,6 +14,7 @@ import click
 from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
 from rayllm_ctl.cli.service import invalid, note_kept_name, replaced
 from rayllm_ctl.cli.settings.below import below_spec, namespace_below
+from rayllm_ctl.cli.storage_flags import STORAGE_FIELDS, with_storage
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.files import standard_input
 from rayllm_ctl.model.kube.names import service_name
@@ -35,7 +36,9 @@ def resolve_batch(
     overrides, flags = below_spec(file, _with_prompts(overrides), flags, BATCH_FLAGS)
     batch = _described(file, overrides)
     for field, value in overrides.items():
-        batch = replaced(batch, field.split("."), value)
+        if field not in STORAGE_FIELDS:
+            batch = replaced(batch, field.split("."), value)
+    batch, overrides, flags = with_storage(batch, overrides, flags)
     namespace = namespace_below(namespace, batch.namespace)
     if namespace is not None:
         batch = dataclasses.replace(batch, namespace=namespace)

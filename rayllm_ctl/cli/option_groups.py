@@ -1,4 +1,4 @@
-"""Group related options into one dataclass."""
+"""Tables of options, and options that are handed over as one value."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+FlagTable = tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]
+"""One line per flag: what a user types, the field of the spec it sets, and how its value is read."""
 
 
 def gathered(

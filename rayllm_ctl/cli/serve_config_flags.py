@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS
+from rayllm_ctl.cli.spec_flags import FLAGS
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.files import STANDARD_INPUT, is_stream
 

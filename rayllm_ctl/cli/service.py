@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from rayllm_ctl.cli.settings.below import below_spec, namespace_below
+from rayllm_ctl.cli.storage_flags import STORAGE_FIELDS, with_storage
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.files import is_stream
 from rayllm_ctl.model.kube.names import service_name
@@ -54,7 +55,9 @@ def resolve_service(
     if changes.pop("gateway", False) and service.gateway is None:
         service = dataclasses.replace(service, gateway=Gateway())
     for field, value in changes.items():
-        service = replaced(service, field.split("."), value)
+        if field not in STORAGE_FIELDS:
+            service = replaced(service, field.split("."), value)
+    service, overrides, flags = with_storage(service, overrides, flags)
     service = dataclasses.replace(service, replicas=_replicas(service.replicas, overrides, flags))
     namespace = namespace_below(namespace, service.namespace)
     if namespace is not None:

@@ -12,13 +12,14 @@ import click
 
 from rayllm_ctl.cli.documents import MACHINE_FORMATS, object_name, print_document, print_line
 from rayllm_ctl.cli.kube_flags import KubeFlags
-from rayllm_ctl.model.events import Applied, Event, Observed, Ready
+from rayllm_ctl.model.events import Applied, Downloading, Event, Observed, Ready
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.console.observe.progress import Progress
     from rayllm_ctl.console.style import Printer
     from rayllm_ctl.model.observed.changes import Diff
+    from rayllm_ctl.model.observed.model_downloads import ModelDownload
 
 
 def connect(kube: KubeFlags) -> Cluster:
@@ -61,6 +62,7 @@ class Display:
     def __init__(self, progress: Progress[Event], output: str | None) -> None:
         self._progress, self._output = progress, output
         self._applied: list[Applied] = []
+        self._downloads: dict[str, ModelDownload] = {}
         self._last: Observed | Ready | None = None
 
     def handle(self, event: Event) -> None:
@@ -74,6 +76,8 @@ class Display:
             self._applied.append(event)
             if self._output == "name":
                 click.echo(object_name(event.kind, event.name))
+        elif isinstance(event, Downloading):
+            self._downloads[event.download.job] = event.download
         elif isinstance(event, (Observed, Ready)):
             self._last = event
 
@@ -81,7 +85,8 @@ class Display:
         """Print the one document of -o json or yaml."""
         if self._output in MACHINE_FORMATS:
             health = self._last.health if self._last else None
-            print_document("Rollout", {"applied": self._applied, "health": health}, self._output)
+            downloads = {"downloads": list(self._downloads.values())} if self._downloads else {}
+            print_document("Rollout", {"applied": self._applied, "health": health, **downloads}, self._output)
 
 
 class FollowedDisplay(Display):

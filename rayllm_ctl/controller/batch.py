@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.snapshot.job import JobCollector
-from rayllm_ctl.controller.caches import Caches
+from rayllm_ctl.controller.caches import ObjectCaches
 from rayllm_ctl.controller.conditions import StatusCondition, as_conditions, make_condition
 from rayllm_ctl.controller.decide import ChildKey, child_key, to_apply
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
@@ -85,7 +85,7 @@ def decide_batch(facts: BatchFacts) -> BatchPhase:
 class BatchReconciler:
     """Reconciles BatchJobs; see ServiceReconciler."""
 
-    def __init__(self, cluster: Cluster, caches: Caches, facts: FactSources) -> None:
+    def __init__(self, cluster: Cluster, caches: ObjectCaches, facts: FactSources) -> None:
         self._cluster = cluster
         self._caches = caches
         self._facts = facts

@@ -82,7 +82,7 @@ class _Gap:
         return bool(self.told)
 
 
-class Caches:
+class ObjectCaches:
     """Objects by the key that they belong to. Thread-safe. changed: is told of every key that may be out of date.
 
     namespaces: those that are watched; empty: all. Objects are kept as JSON, a fifth of the memory that they take as

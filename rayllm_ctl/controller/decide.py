@@ -30,6 +30,9 @@ APPLY_WAYS: tuple[ApplyWay, ...] = get_args(ApplyWay)
 LATER_SECONDS = 60.0
 """After which a change that waits for consent, capacity or a fact is looked at again."""
 
+_CLAIM = "PersistentVolumeClaim"
+"""Created once with its revision, and left alone then: an empty one in place of one that is gone helps nobody."""
+
 STARTING_SECONDS = 2.0
 """Until the look at what has just been applied."""
 
@@ -164,7 +167,7 @@ def _applied(
 
 def _outdated(facts: Facts, children: tuple[ChildKey, ...]) -> tuple[ChildKey, ...]:
     """The children to apply again; also the one to be suspended or resumed, which is not part of its revision."""
-    found = to_apply(children, facts.stored, facts.seen)
+    found = to_apply([key for key in children if key[0] != _CLAIM], facts.stored, facts.seen)
     if facts.workload is None or not _suspends_otherwise(facts.declared, facts.workload):
         return found
     return tuple(key for key in children if key in found or key == child_key(facts.workload))

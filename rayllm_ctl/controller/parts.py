@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.controller.batch import BatchReconciler
-from rayllm_ctl.controller.caches import Caches
+from rayllm_ctl.controller.caches import ObjectCaches
 from rayllm_ctl.controller.service import ServiceReconciler
 from rayllm_ctl.controller.types import Key, Reconciler, Scope, Watched
 from rayllm_ctl.model.spec.batch import BATCH_KIND
@@ -30,7 +30,7 @@ class ReconcilerByKind:
 
 def make_parts(cluster: Cluster, scope: Scope, changed: Callable[[Key], None]) -> tuple[Watched, Reconciler]:
     """The caches of `scope`, and the reconciler of LLMServices and BatchJobs."""
-    caches = Caches(cluster, scope.namespaces, changed)
+    caches = ObjectCaches(cluster, scope.namespaces, changed)
     facts = FactSources(offline=scope.offline)
     return caches, ReconcilerByKind(
         {KIND: ServiceReconciler(cluster, caches, facts), BATCH_KIND: BatchReconciler(cluster, caches, facts)}

@@ -22,6 +22,7 @@ from rayllm_ctl.workflows.plan.figures import VERDICT_WORDS, plan_figures
 from rayllm_ctl.workflows.plan.model import make_plan
 from rayllm_ctl.workflows.render.service import rendering_of
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions
+from rayllm_ctl.workflows.rollout.model_storage.claims import read_facts, with_live_claims
 from rayllm_ctl.workflows.rollout.prerequisites import fit
 from rayllm_ctl.workflows.rollout.shipped_code import restored
 from rayllm_ctl.workflows.rollout.upgrade.surge import raised
@@ -61,8 +62,7 @@ def propose(
         return Proposal(declared.digest, (), figures), made
     try:
         ref = _service_ref(cluster, made, declared, live)
-        if earlier is None:
-            made = _fitted(ref, made)
+        made = _fitted(ref, made) if earlier is None else _with_live_claims(ref, made)
         return _compared(ref, declared, made, mine, figures), made
     except UserError as error:
         reason = rejection(error)
@@ -128,6 +128,12 @@ def _service_ref(cluster: Cluster, made: Rendering, declared: Declared, live: Ob
     kind, _ = workload(made.manifests)
     item = dict(live) if live is not None else None
     return read_service_ref(cluster, kind, declared.name, declared.namespace, (), item)
+
+
+def _with_live_claims(ref: ServiceRef, made: Rendering) -> Rendering:
+    """An earlier revision, whose claims may have grown since."""
+    facts = read_facts(ref.cluster, made.manifests, ref.namespace)
+    return replace(made, manifests=with_live_claims(made.manifests, facts))
 
 
 def _fitted(ref: ServiceRef, made: Rendering) -> Rendering:

@@ -13,7 +13,7 @@ from rayllm_ctl.cluster.apply.bounds import bounds_patch, propagate_bounds
 from rayllm_ctl.cluster.apply.revisions import add_revision, annotate_revision
 from rayllm_ctl.cluster.apply.revisions import revisions as list_revisions
 from rayllm_ctl.cluster.apply.serve_service import propagate_service
-from rayllm_ctl.controller.caches import REVISION_KIND, Caches
+from rayllm_ctl.controller.caches import REVISION_KIND, ObjectCaches
 from rayllm_ctl.controller.decide import (
     APPLY_WAYS,
     STARTING_SECONDS,
@@ -75,7 +75,7 @@ class ServiceReconciler:
     facts: where those of plans come from.
     """
 
-    def __init__(self, cluster: Cluster, caches: Caches, facts: FactSources) -> None:
+    def __init__(self, cluster: Cluster, caches: ObjectCaches, facts: FactSources) -> None:
         self._cluster = cluster
         self._caches = caches
         self._facts = facts
@@ -184,7 +184,7 @@ class ServiceReconciler:
                 proposal.manifests,
                 change=f"generation {declared.generation}",
                 outcome=NOT_WAITED,
-                start_seconds=float(startup.wait_seconds) if startup else None,
+                start_seconds=float(startup.deploy_wait_seconds) if startup else None,
                 known=known,
                 annotations=revision_annotations(
                     proposal.digest, proposal.manifests, proposal.plan, way=proposal.way, done=False

@@ -10,6 +10,7 @@ from typing import Any
 from rayllm_ctl.health.objects import rayservice
 from rayllm_ctl.health.objects.cluster_spec import ClusterSpec, read_cluster_spec
 from rayllm_ctl.health.objects.events import EventLog
+from rayllm_ctl.health.objects.model_jobs import ModelJob, read_model_jobs
 from rayllm_ctl.health.objects.node import Node, read_nodes
 from rayllm_ctl.health.objects.operator import Operator, is_operator, read_operator
 from rayllm_ctl.health.objects.pod import Pod, read_pod
@@ -40,6 +41,9 @@ class ServiceContext:
     kind = rayservice.KIND
     by_serve = True
     """Whether Ray Serve runs the model; otherwise it is vLLM's own server, or a batch job."""
+
+    of_batch = False
+    """Whether it is a batch job."""
 
     deploy = "rayllm-ctl deploy …"
     """The command that changes its settings, for hints."""
@@ -234,6 +238,12 @@ class ServiceContext:
     def claim(self, name: str) -> Object | None:
         """The PersistentVolumeClaim of that name, if it was collected."""
         return next((item for item in self.of_kind("PersistentVolumeClaim") if fields.name(item) == name), None)
+
+    @cached_property
+    def model_jobs(self) -> tuple[ModelJob, ...]:
+        """The Jobs that download its models, by name."""
+        objects = [*self.of_kind("Job"), *self.of_kind("Pod")]
+        return read_model_jobs(objects, self.name, self.snapshot.logs, batch=self.of_batch)
 
     def logs_of(self, pods: Iterable[str], prefix: str) -> list[str]:
         """Logs of the named pods whose file name starts with `prefix`."""

@@ -9,6 +9,7 @@ from datetime import datetime
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.clustercontext import ClusterContext
 from rayllm_ctl.health.context import ReplicasOf, ServiceContext
+from rayllm_ctl.health.downloading import downloading_health, is_downloading
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.normal import normal_health, normal_servers, unread_health, unverified_health
 from rayllm_ctl.health.objects.cluster_spec import suspended
@@ -30,6 +31,8 @@ from rayllm_ctl.health.rules import (
 )
 from rayllm_ctl.health.rules.applications import application_failed
 from rayllm_ctl.health.rules.deletion import deletion_blocked
+from rayllm_ctl.health.rules.modelstorage.caches import compile_cache_unused
+from rayllm_ctl.health.rules.modelstorage.downloads import download_findings, waiting_pods
 from rayllm_ctl.health.rules.overdue import overdue
 from rayllm_ctl.health.rules.reconciling import halted
 from rayllm_ctl.health.rules.upgrade import upgrade_blocked
@@ -75,12 +78,19 @@ def diagnose(snapshot: Snapshot, name: str, namespace: str, replicas_of: Replica
 
     Pure and total: objects of any shape give a Health. Too little evidence gives the state Unknown, never Ready.
     """
-    return _diagnose(ServiceContext(snapshot, name, namespace, replicas_of), _BY_SERVE)
+    return _with_remarks(ServiceContext(snapshot, name, namespace, replicas_of), _BY_SERVE)
 
 
 def diagnose_cluster(snapshot: Snapshot, name: str, namespace: str) -> Health:
     """How the RayCluster `name` is, in which vLLM's own server runs; as `diagnose`."""
-    return _diagnose(ClusterContext(snapshot, name, namespace), _BY_VLLM)
+    return _with_remarks(ClusterContext(snapshot, name, namespace), _BY_VLLM)
+
+
+def _with_remarks(context: ServiceContext, kind: _Kind) -> Health:
+    """The health, with what costs time and stops nothing."""
+    health = _diagnose(context, kind)
+    remark = compile_cache_unused(context)
+    return health if remark is None else dataclasses.replace(health, causes=(*health.causes, remark.cause))
 
 
 def _diagnose(context: ServiceContext, kind: _Kind) -> Health:
@@ -102,7 +112,9 @@ def _diagnose(context: ServiceContext, kind: _Kind) -> Health:
         )
     if context.pods_unread:
         return unverified_health(context)
-    health = kind.normal(context)
+    health = downloading_health(context) or kind.normal(context)
+    if is_downloading(context):
+        return health
     open_ = health.state in (State.PROGRESSING, State.UNKNOWN)
     late = overdue(context, seen=health.state is State.PROGRESSING) if open_ else None
     return _troubled(context, [late]) if late is not None else health
@@ -114,9 +126,12 @@ def _findings(context: ServiceContext, kind: _Kind) -> list[Finding]:
         return [service]
     if _is_suspended(context):
         return [service] if service else []
-    found = [service] if service else []
+    downloads = download_findings(context)
+    found = [*([service] if service else []), *downloads]
+    waiting = {pod.cluster for pod in waiting_pods(context)}
     for cluster in context.clusters:
-        mine = _cluster_findings(context, cluster, kind, explained=service is not None)
+        explained = service is not None or cluster.name in waiting
+        mine = _cluster_findings(context, cluster, kind, explained=explained)
         blocked = upgrade_blocked(context, tuple(mine)) if cluster.role == "pending" else None
         found += [blocked, *mine] if blocked else mine
     last = (rule(context) for rule in kind.last_rules)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from rayllm_ctl.health.diagnose import merged_health
+from rayllm_ctl.health.downloading import unfinished_downloads
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.jobcontext import JobContext
 from rayllm_ctl.health.objects.pod import Pod
@@ -16,8 +17,9 @@ from rayllm_ctl.health.rules import AFTERMATH_RULES, CLUSTER_RULES, POD_RULES, r
 from rayllm_ctl.health.rules.deletion import deletion_blocked
 from rayllm_ctl.health.rules.jobs import job
 from rayllm_ctl.health.rules.jobs import remarks as jobremarks
+from rayllm_ctl.health.rules.modelstorage.downloads import download_findings
 from rayllm_ctl.health.rules.overdue import overdue
-from rayllm_ctl.health.statustree import pod_node
+from rayllm_ctl.health.statustree import download_nodes, pod_node
 from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.observed import fields
@@ -94,10 +96,11 @@ def _findings(context: JobContext, found: RayJob, outcome: JobOutcome | None) ->
     if found.suspended:
         return remarks
     waiting = None if found.over else next(filter(None, (rule(context) for rule in WAITING_RULES)), None)
-    parts = merged_health([*([waiting] if waiting else []), *_pod_findings(context, found)])
+    downloads = [] if found.over else download_findings(context)
+    parts = merged_health([*([waiting] if waiting else []), *downloads, *_pod_findings(context, found)])
     if context.pods_unread:
         return [*([ending] if ending else []), *parts, *remarks]
-    if not ending and not parts and found.deployment in ("", "Initializing"):
+    if not ending and not parts and found.deployment in ("", "Initializing") and not unfinished_downloads(context):
         parts = [one for one in [overdue(context)] if one is not None]
     last = None if ending or parts else jobremarks.job_head_down(context) or job.ended_without_a_word(context)
     return [*([ending] if ending else []), *parts, *([last] if last else []), *remarks]
@@ -144,6 +147,8 @@ def _present(context: JobContext, found: RayJob, findings: list[Finding]) -> tup
     if context.pods_unread:
         state = JobState.RUNNING if found.deployment == "Running" else JobState.PENDING
         return state, "its progress is unknown: its pods could not be read"
+    if found.deployment != "Running" and unfinished_downloads(context):
+        return JobState.PENDING, ", ".join(f"downloading {job.model}" for job in unfinished_downloads(context))
     if found.deployment != "Running":
         return JobState.PENDING, next(
             (step(context, cluster) for cluster in context.clusters), "waiting for KubeRay to create its RayCluster"
@@ -223,7 +228,7 @@ def _health(
         progress=report.progress,
         result=report.result,
         output=(report.result.output if report.result else "") or fields.text(context.settings, "output", "path"),
-        tree=tuple(pod_node(context, pod) for pod in (*pods, *context.submitters)),
+        tree=(*download_nodes(context), *(pod_node(context, pod) for pod in (*pods, *context.submitters))),
         notes=context.snapshot.notes,
         attempt=min(max(1, attempt), attempts),
         attempts=attempts,
@@ -231,4 +236,5 @@ def _health(
         ended=found.ended if found else None,
         since=_since(found, state) if found else None,
         observed_at=context.now,
+        downloads=tuple(job.view for job in context.model_jobs) or None,
     )

@@ -30,6 +30,7 @@ class JobContext(ServiceContext):
 
     kind = rayjob.KIND
     by_serve = False
+    of_batch = True
     deploy = "rayllm-ctl batch submit …"
 
     @cached_property

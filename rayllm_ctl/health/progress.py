@@ -9,6 +9,7 @@ from rayllm_ctl.health.objects.image_pulls import pulled, pulling
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.objects.raycluster import RUNNING, RayCluster
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.model_downloads import COPY_CONTAINER, WAIT_CONTAINER
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.serve_state import Deployment, Replica
 
@@ -62,8 +63,11 @@ def pod_step(context: ServiceContext, pod: Pod) -> tuple[str, str]:
     image = pulling(context, pod)
     if image:
         return "Pulling", f"image {image} {where}"
-    if any(one.init and one.state == "running" for one in pod.containers):
-        return "Waiting", f"for the head, {where}"
+    init = next((one for one in pod.containers if one.init and one.state == "running"), None)
+    if init is not None and init.name == COPY_CONTAINER:
+        return "Copying", f"the model from its bucket, {where}"
+    if init is not None:
+        return "Waiting", f"for the {'model' if init.name == WAIT_CONTAINER else 'head'}, {where}"
     done = pulled(context, pod)
     return ("Creating", f"{where}, image pulled in {done[1]}") if done and done[1] else ("Scheduled", where)
 

@@ -42,6 +42,7 @@ def make_health(
         since=since,
         observed_at=context.now,
         queue=queue_of(context.snapshot.queue),
+        downloads=tuple(job.view for job in context.model_jobs) or None,
     )
 
 

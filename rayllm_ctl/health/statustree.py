@@ -20,8 +20,9 @@ _ROLES = {"active": "Active", "pending": "Pending", "retired": "Removing"}
 
 def status_tree(context: ServiceContext) -> tuple[StatusNode, ...]:
     """The nodes in a stable order. A node per RayCluster holds the rest while there is more than one."""
+    downloads = download_nodes(context)
     if context.service is None:
-        return tuple(pod_node(context, pod) for pod in context.pods)
+        return (*downloads, *(pod_node(context, pod) for pod in context.pods))
     clusters = (*context.clusters, *context.retired)
     nodes = [(cluster, _cluster_nodes(context, cluster)) for cluster in clusters]
     if len(nodes) > 1:
@@ -41,7 +42,16 @@ def status_tree(context: ServiceContext) -> tuple[StatusNode, ...]:
     count = context.endpoints
     addresses = f"{count} address{'' if count == 1 else 'es'}" if count else ""
     endpoint = StatusNode("endpoint", context.serve_service, "Ready" if count else "None", addresses)
-    return (*found, endpoint) if nodes else ()
+    return (*downloads, *found, endpoint) if nodes else downloads
+
+
+def download_nodes(context: ServiceContext) -> tuple[StatusNode, ...]:
+    """A node for each model that is not complete."""
+    return tuple(
+        StatusNode("download", job.name, job.view.state.value, job.model, since=job.created)
+        for job in context.model_jobs
+        if not job.complete
+    )
 
 
 def replica_counts(context: ServiceContext) -> tuple[int, int, int, bool]:

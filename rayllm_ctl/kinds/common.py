@@ -21,6 +21,9 @@ REASONS = (
 )
 """Rights to explain why something does not start."""
 
+DOWNLOADS = Rights(display=(Right("list", "Job"), Right("list", "Pod"), Right("get", "Pod", "log")))
+"""Rights to follow the Jobs that download models into shared storage."""
+
 EXPOSURE = (
     Right("get", "Service"),
     Right("get", "Ingress"),

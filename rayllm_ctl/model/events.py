@@ -8,6 +8,7 @@ from rayllm_ctl.frozen import dataclass
 
 if TYPE_CHECKING:
     from rayllm_ctl.model.observed.health import Health
+    from rayllm_ctl.model.observed.model_downloads import ModelDownload
     from rayllm_ctl.model.plan.plan import Plan
 
 
@@ -68,4 +69,13 @@ class Ready:
     health: Health
 
 
-Event = Planned | Checked | Applied | Observed | Noted | Ready
+@dataclass(frozen=True)
+class Downloading:
+    """A new look at the Job that downloads a model, `elapsed` seconds after the first."""
+
+    download: ModelDownload
+    namespace: str
+    elapsed: float
+
+
+Event = Planned | Checked | Applied | Observed | Noted | Downloading | Ready

@@ -58,10 +58,11 @@ def joint_plan(plans: Mapping[str, Plan], service: LLMService, runtime: Runtime)
 
 def _placed(name: str, plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
     """`plan` with a deployment whose group of workers is called like the model, and suggestions for its entry."""
+    found = deployed(plan, service, runtime, name)
     found = replace(
-        deployed(plan, service, runtime),
-        reasons=tuple(replace(reason, suggestion=_as_fields(reason.suggestion)) for reason in plan.reasons),
-        suggestions=tuple(replace(change, flags=_as_fields(change.flags)) for change in plan.suggestions),
+        found,
+        reasons=tuple(replace(reason, suggestion=_as_fields(reason.suggestion)) for reason in found.reasons),
+        suggestions=tuple(replace(change, flags=_as_fields(change.flags)) for change in found.suggestions),
     )
     if found.deployment is None:
         return found

@@ -18,11 +18,15 @@ from rayllm_ctl.planner.engine.refusal import Refusal
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.engine.settings import engine_settings, rejects_float16, resolve_settings
 from rayllm_ctl.planner.explain import formula_lines, summaries, why
+from rayllm_ctl.planner.memory import whole_weights
 from rayllm_ctl.planner.request import Candidate, Request
 from rayllm_ctl.planner.search import search_plan
 from rayllm_ctl.planner.speed.cost import cost
 from rayllm_ctl.planner.speed.curve import load_curve
+from rayllm_ctl.planner.speed.engineinit import EngineStart
+from rayllm_ctl.planner.speed.loading import origin_of
 from rayllm_ctl.planner.speed.startup import startup
+from rayllm_ctl.planner.speed.ways import compare_ways
 from rayllm_ctl.planner.suggest import alternatives, corrections, suggestions
 
 _SHOWN = 2
@@ -109,6 +113,10 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
     problem = memory_problem(pods, planned)
     if problem is not None and plan.runs:
         plan = replace(plan, verdict="does-not-fit", reasons=(problem,), suggestions=())
+    engine = EngineStart(
+        complex_model=request.facts.moe or "hybrid" in request.facts.traits, eager=chosen.settings.eager
+    )
+    origin, caches = origin_of(service), service.storage.caches
     tokens = chosen.throughput.at_load.output_tokens_per_second if chosen.throughput else None
     return replace(
         plan,
@@ -121,16 +129,24 @@ def _filled(plan: Plan, request: Request, chosen: Candidate) -> Plan:
         ),
         engine=engine_settings(request, chosen.settings),
         pods=pods,
-        startup=startup(
+        startup=startup(checkpoint, origin, engine, nodes=pods.workers_per_replica, caches=caches),
+        storage=compare_ways(
             checkpoint,
+            origin,
+            engine,
             nodes=pods.workers_per_replica,
-            download=request.download,
-            complex_model=request.facts.moe or "hybrid" in request.facts.traits,
-            eager=chosen.settings.eager,
+            replicas=most,
+            caches=caches,
+            counted=request.checkpoint_bytes is not None,
         ),
         throughput=chosen.throughput,
         cost=cost(shape.gpu, shape.gpus, parallelism.replicas, parallelism.max_replicas, tokens),
     )
+
+
+def _stored_bytes(request: Request) -> float:
+    """Bytes of the files; weights that are quantized while loading are larger there."""
+    return request.checkpoint_bytes or whole_weights(request.facts, request.facts.dtype)
 
 
 def _notes(request: Request, chosen: Candidate, settings: ResolvedSettings) -> Iterator[str]:

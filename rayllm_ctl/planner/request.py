@@ -26,11 +26,10 @@ class Request:
     """One question to the planner.
 
     gpus: the kinds to choose from (one when the user named it); catalog: all that may be suggested.
-    checkpoint_bytes: what is read at start; None: derived from the facts. download: the weights come from a hub at
-    start. newest: the newest engine known, to be suggested where `engine` does not support the model. hand_sized: the
-    user fixed the number of replicas. notes: what the look-up of the facts had to say. draft: the model that guesses
-    ahead; caveats: what could not be looked up, so that nothing fits for sure. calibrations: what was measured of
-    any model. works, cache: what was computed for the
+    checkpoint_bytes: what is read at start; None: derived from the facts. newest: the newest engine known, to be
+    suggested where `engine` does not support the model. hand_sized: the user fixed the number of replicas. notes: what
+    the look-up of the facts had to say. draft: the model that guesses ahead; caveats: what could not be looked up, so
+    that nothing fits for sure. calibrations: what was measured of any model. works, cache: what was computed for the
     same facts before, filled as it is needed: most of it holds for every GPU.
     """
 
@@ -41,7 +40,6 @@ class Request:
     gpus: tuple[GPU, ...]
     catalog: tuple[GPU, ...] = ()
     checkpoint_bytes: int | None = None
-    download: bool = True
     newest: EngineFacts | None = None
     hand_sized: bool = False
     notes: tuple[str, ...] = ()

@@ -279,6 +279,13 @@ FLOAT16_IS_REJECTED = VersionRule((0, 9, 0), _NO_FLOAT16)
 
 PLAMO2_REJECTS_FLOAT16 = VersionRule((0, 9, 0), _NO_FLOAT16, until=(0, 27, 0))
 
+# Start-up.
+
+STARTUP_PLANS = VersionRule(
+    (0, 27, 0), "vllm#47388; v1/worker/startup_plan.py; read in 0.29, and in 0.27 according to vllm-ascend#15654"
+)
+"""VLLM_ENABLE_STARTUP_PLAN: a GPU worker keeps its memory profile below VLLM_CACHE_ROOT."""
+
 # Speed.
 
 ENGINE_V1 = VersionRule((0, 8, 0), "the default engine (release notes of 0.8.0; VLLM_USE_V1 in envs.py)")

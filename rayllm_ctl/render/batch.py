@@ -14,6 +14,7 @@ from rayllm_ctl.model.plan.deployment import CodeVolume
 from rayllm_ctl.model.spec.batch import SETTINGS_PATH, SETTINGS_VOLUME
 from rayllm_ctl.model.spec.service import Volume
 from rayllm_ctl.render.manifests import Manifest
+from rayllm_ctl.render.modelfiles import named_jobs, storage_objects
 from rayllm_ctl.render.patches import patched, with_pod_templates
 from rayllm_ctl.render.servingcode import batch_code
 from rayllm_ctl.render.templating import fill
@@ -75,10 +76,11 @@ def render_batch(deployment: BatchDeployment) -> list[Manifest]:
         ),
     }
     code_map = [fill("serving.yaml.j2", values)] if needs_code else []
+    storage = storage_objects(deployment.storage, values)
     return [
         *code_map,
         fill("code.yaml.j2", {**values, "code": settings}),
-        *_changed([fill("batch/rayjob.yaml.j2", values)], deployment),
+        *_changed([*storage, fill("batch/rayjob.yaml.j2", values)], deployment),
     ]
 
 
@@ -97,6 +99,6 @@ def _settings(deployment: BatchDeployment) -> CodeVolume:
 def _changed(manifests: list[Manifest], deployment: BatchDeployment) -> list[Manifest]:
     """`manifests` with the changes that the spec makes to the objects themselves; most specs make none."""
     pods, patches = deployment.pod_options, deployment.patches
-    if not (pods.head.pod_template or pods.worker.pod_template or patches):
-        return manifests
-    return patched(with_pod_templates(manifests, pods), patches)
+    if pods.head.pod_template or pods.worker.pod_template or patches:
+        manifests = patched(with_pod_templates(manifests, pods), patches)
+    return named_jobs(manifests)

@@ -9,6 +9,8 @@ from rayllm_ctl.model.kube.api_kinds import other_kinds
 from rayllm_ctl.model.kube.labels import OTHER_KINDS
 from rayllm_ctl.model.plan.deployment import Deployment
 from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.plan.storage import ModelStoragePlan
+from rayllm_ctl.render.modelfiles import named_jobs, storage_objects
 from rayllm_ctl.render.owntemplates import added, explained
 from rayllm_ctl.render.patches import patched, with_pod_templates
 from rayllm_ctl.render.templating import fill, template_text
@@ -45,18 +47,20 @@ def render(plan: Plan, template_dir: Path | None = None) -> list[Manifest]:
     user's fails, UsageError if the plan has no image, or a pod template or patch of the spec cannot be applied.
     """
     values = dict(vars(values_of(plan)))
+    assert plan.deployment is not None  # or there would be no values
+    storage = plan.deployment.storage
     if template_dir is None:
-        rendered = _objects(values, None)
+        rendered = _objects(values, storage, None)
     else:
         with explained(template_dir):
-            rendered = [*_objects(values, template_dir), *added(template_dir, values)]
-    assert plan.deployment is not None  # or there would be no values
+            rendered = [*_objects(values, storage, template_dir), *added(template_dir, values)]
     return _with_other_kinds(_changed(rendered, plan.deployment))
 
 
-def _objects(values: dict[str, Any], own: Path | None) -> list[Manifest]:
+def _objects(values: dict[str, Any], storage: ModelStoragePlan | None, own: Path | None) -> list[Manifest]:
     values["serve_config"] = template_text("serve-config.yaml.j2", values, own)
-    return [manifest for template in OBJECTS if (manifest := fill(template, values, own)) is not None]
+    found = storage_objects(storage, values, own)
+    return [*found, *(manifest for template in OBJECTS if (manifest := fill(template, values, own)) is not None)]
 
 
 def _changed(manifests: list[Manifest], deployment: Deployment) -> list[Manifest]:
@@ -66,7 +70,7 @@ def _changed(manifests: list[Manifest], deployment: Deployment) -> list[Manifest
         manifests = with_pod_templates(manifests, pods)
     if patches:
         manifests = patched(manifests, patches)
-    return manifests
+    return manifests if deployment.storage is None else named_jobs(manifests)
 
 
 def _with_other_kinds(manifests: list[Manifest]) -> list[Manifest]:

@@ -19,6 +19,7 @@ from typing import Literal
 
 from rayllm_ctl import __version__
 from rayllm_ctl.model.kube.labels import CODE_DIGEST, CODE_VERSION
+from rayllm_ctl.model.kube.model_downloads import STORAGE_CODE_PATH, code_config_map
 from rayllm_ctl.model.plan.deployment import CodeVolume
 from rayllm_ctl.model.spec.gateway import CODE_ARCHIVE, INGRESS_PATH, SERVING_PATH
 from rayllm_ctl.render.syntax import imported_modules, normal_form
@@ -29,7 +30,8 @@ _ROOT = PACKAGE.parents[1]
 _OWN = f"{PACKAGE.parent.name}.{PACKAGE.name}"
 _PARENT = f"{PACKAGE.parent.name}/__init__.py"
 _PARENTS = (_PARENT, f"{PACKAGE.parent.name}/{PACKAGE.name}/__init__.py")
-_BATCH = PACKAGE / "batch"
+_OTHERS = tuple(PACKAGE / name for name in ("batch", "buckets", "storage"))
+"""Code that services do not run: that of batch jobs, of downloads, and what both share."""
 
 _MODEL, _PROXY, _SHIPPED, _INGRESS = ("model.py", "proxy.py", "shipped.py", "ingress.py")
 _TRANSFORMERS = "transformers_engine.py"
@@ -40,17 +42,29 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 @cache
 def files() -> Mapping[str, str]:
-    """The text of each file of services by its path below SERVING_PATH: all but the driver of batch jobs.
+    """The text of each file of services by its path below SERVING_PATH: all but what batch jobs and downloads run.
 
     The package around it is an empty one: with the version of rayllm-ctl in it, every release would replace the pods.
     """
-    return {_PARENT: "", **_texts(path for path in PACKAGE.rglob("*.py") if _BATCH not in path.parents)}
+    return {_PARENT: "", **_texts(path for path in PACKAGE.rglob("*.py") if not set(_OTHERS) & set(path.parents))}
 
 
 @cache
 def batch_files() -> Mapping[str, str]:
     """The text of each file of the driver of batch jobs, in the same way; the packages around it are empty ones."""
-    return {**dict.fromkeys(_PARENTS, ""), **_texts(_BATCH.rglob("*.py"))}
+    return _program("batch")
+
+
+@cache
+def storage_files() -> Mapping[str, str]:
+    """The same of the code that downloads models and waits for them."""
+    return _program("storage")
+
+
+def _program(folder: str) -> dict[str, str]:
+    """A folder of the package and all that it imports, with empty packages around it."""
+    names = {path.relative_to(PACKAGE).as_posix() for path in (PACKAGE / folder).rglob("*.py")}
+    return {**_texts(PACKAGE / name for name in _closure(names)), **dict.fromkeys(_PARENTS, "")}
 
 
 @cache
@@ -117,8 +131,9 @@ def archive(texts: Mapping[str, str]) -> bytes:
     return written.getvalue()
 
 
-def requirements(where: Literal["", "gpu"] = "") -> list[str]:
-    """The pinned packages that the code needs, everywhere or on GPUs besides, and Ray's public image lacks."""
+def requirements(where: Literal["", "gpu", "streaming"] = "") -> list[str]:
+    """The pinned packages that Ray's public image lacks: what the code needs everywhere or on GPUs besides, and what
+    vLLM needs to stream weights."""
     name = f"requirements-{where}.txt" if where else "requirements.txt"
     lines = (PACKAGE / name).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
@@ -143,6 +158,12 @@ def batch_code(job: str) -> CodeVolume:
     texts = batch_files()
     found = digest(texts)
     return _volume(f"{job}-code-{found[:8]}", SERVING_PATH, CODE_ARCHIVE, found, texts)
+
+
+def storage_code(service: str) -> CodeVolume:
+    """The code for the model's files of a service as a ConfigMap."""
+    texts = storage_files()
+    return _volume(code_config_map(service), STORAGE_CODE_PATH, CODE_ARCHIVE, digest(texts), texts)
 
 
 def _volume(config_map: str, mount_path: str, key: str, found: str, texts: Mapping[str, str]) -> CodeVolume:

@@ -18,10 +18,10 @@ from rayllm_ctl.model.plan.deployment import (
     CodeVolume,
     IngressApplication,
     OtherApplication,
-    PodTemplate,
     ServeApplication,
     WorkerGroup,
 )
+from rayllm_ctl.model.plan.pods import PodTemplate
 from rayllm_ctl.model.plan.surroundings import Backend, Entrance, NetworkRules, RedisServer, Scraping
 from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.ray_options import RayOptions, Upgrade

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayllm_ctl.model.spec.batch import BATCH_KIND, BatchJob
-from rayllm_ctl.model.spec.explanation import FieldExplanation
 from rayllm_ctl.model.spec.service import LLMService
+from rayllm_ctl.model.text.explanation import FieldExplanation
 from rayllm_ctl.model.text.yaml_text import dump
 from rayllm_ctl.specfile.explain import explain
 from rayllm_ctl.specfile.write import to_document

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args, get_origin
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.spec.batch import BATCH_KIND, BatchJob
-from rayllm_ctl.model.spec.explanation import FieldExplanation
 from rayllm_ctl.model.spec.form import Unit
 from rayllm_ctl.model.spec.service import KIND, LLMService
+from rayllm_ctl.model.text.explanation import FieldExplanation
 from rayllm_ctl.model.text.yaml_text import flow
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 

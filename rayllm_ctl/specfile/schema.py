@@ -12,7 +12,8 @@ from rayllm_ctl.model.spec.form import Unit
 from rayllm_ctl.model.spec.service import API_VERSION, LLMService
 from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.model.text.lengths import DISTRIBUTION
-from rayllm_ctl.specfile.crd.limits import LARGEST_INTEGER, UNITS, Constraints, limits_of
+from rayllm_ctl.specfile.crd.constraints import LARGEST_INTEGER, UNITS, Constraints
+from rayllm_ctl.specfile.crd.limits import limits_of
 from rayllm_ctl.specfile.form import Field, element_of, fields_of, metadata_fields, spec_fields
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}

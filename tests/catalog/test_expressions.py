@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.catalog.modelconfig import expressions, read_config
-from rayllm_ctl.catalog.modelconfig.expressions import Expression
+from rayllm_ctl.catalog.modelconfig.expressions import BoundedExpression
 from rayllm_ctl.errors import UsageError
 from tests.catalog.test_modelconfig import LLAMA
 
@@ -33,7 +33,7 @@ NAME = "language_model.model.layers.17.self_attn.q_proj"
 def test_expressions_of_checkpoints_match(pattern: str, found: bool, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `re`, and by sets of positions."""
     monkeypatch.setattr(expressions, "_FEW", few)
-    assert Expression(pattern).matches(NAME) is found is (re.match(pattern, NAME) is not None)
+    assert BoundedExpression(pattern).matches(NAME) is found is (re.match(pattern, NAME) is not None)
 
 
 def test_sets_of_positions_match_what_re_matches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_sets_of_positions_match_what_re_matches(monkeypatch: pytest.MonkeyPatch
     compared = 0
     for _ in range(3000):
         pattern = _pattern(chosen, 2)
-        expression = Expression(pattern)
+        expression = BoundedExpression(pattern)
         for _ in range(4):
             text = "".join(chosen.choices("aab.c1", k=chosen.randint(1, 6)))
             assert expression.matches(text) == bool(re.match(pattern, text)), (pattern, text)
@@ -71,7 +71,7 @@ def _pattern(chosen: random.Random, depth: int) -> str:
 
 @pytest.mark.parametrize("pattern", ["(.*)*x", ".*" * 30 + "x", "(?:a|.)*" * 5 + "x", ".?" * 60 + "x", r"(\w+\.?)+!"])
 def test_an_expression_on_which_re_would_not_end_is_matched(pattern: str) -> None:
-    expression = Expression(pattern)
+    expression = BoundedExpression(pattern)
     assert not expression.matches(NAME.replace("x", "y"))
     assert expression.cost <= expressions._MOST_COST
 

@@ -48,7 +48,7 @@ def test_kinds_that_are_read_again_take_effect_at_once(kind: str) -> None:
     assert "at once" in found.consequences[0].message
 
 
-@pytest.mark.parametrize("kind", ["BatchJob", "Job", "RayCronJob", "ScaledObject", "Widget"])
+@pytest.mark.parametrize("kind", ["BatchJob", "RayCronJob", "ScaledObject", "Widget"])
 def test_what_the_controller_of_another_kind_does_is_unknown(kind: str) -> None:
     found = explain_object(item(kind, spec={"a": 1}), item(kind, spec={"a": 2}), Running())
     assert [one.effect for one in found.changes] == ["unknown"]
@@ -178,3 +178,37 @@ def test_what_an_immutable_object_may_change_is_taken() -> None:
     assert [one.effect for one in typed.consequences] == ["in-place"]
     sealed = explain_object(item("ConfigMap", data={"a": "1"}), item("ConfigMap", data={"a": "2"}, **FROZEN), Running())
     assert [one.effect for one in sealed.consequences] == ["in-place"]
+
+
+def claim(size: str, **spec: Any) -> dict[str, Any]:
+    return item("PersistentVolumeClaim", spec={"resources": {"requests": {"storage": size}}, **spec})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [
+        (claim("100Gi"), claim("200Gi"), "in-place"),
+        (claim("1024Gi"), claim("2Ti"), "in-place"),
+        (claim("200Gi"), claim("100Gi"), "rejected"),
+        (claim("1Ti"), claim("1000Gi"), "rejected"),
+        (claim("1Gi", storageClassName="a"), claim("1Gi", storageClassName="b"), "rejected"),
+        (claim("1Gi", accessModes=["ReadWriteOnce"]), claim("1Gi", accessModes=["ReadWriteMany"]), "rejected"),
+    ],
+)
+def test_a_claim_only_grows(before: Any, after: Any, effect: str) -> None:
+    found = explain_object(before, after, Running())
+    (only,) = found.consequences
+    assert {one.effect for one in found.changes} == {effect} == {only.effect}
+    assert ("PersistentVolumeClaim a cannot change spec." in only.message) is (effect == "rejected")
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "effect"),
+    [
+        ("Job", {"template": {"a": 1}}, {"template": {"a": 2}}, "rejected"),
+        ("Job", {"backoffLimit": 6}, {"backoffLimit": 3}, "in-place"),
+    ],
+)
+def test_what_cannot_change_of_jobs(kind: str, before: dict[str, Any], after: dict[str, Any], effect: str) -> None:
+    found = explain_object(item(kind, spec=before), item(kind, spec=after), Running())
+    assert [one.effect for one in found.changes] == [effect]

@@ -53,22 +53,22 @@ def shown(requests: list[str]) -> str:
 
 def test_first_deploy(run: Run, api: FakeAPI) -> None:
     requests = sent(run, api, "deploy", *TINY)
-    assert len(requests) <= 45, shown(requests)
+    assert len(requests) <= 46, shown(requests)
 
 
 @pytest.mark.parametrize(
     ("before", "command", "most", "again"),
     [
         # What is applied is read again just before, as another client may have changed it.
-        ((), CHANGE, 31, {SERVICE: 2}),
+        ((), CHANGE, 32, {SERVICE: 2}),
         # And the live RayCluster again before its bounds are patched.
-        ((), ("deploy", *TINY, "--max-replicas", "3", "--no-wait"), 30, {SERVICE: 2, LIVE: 2}),
+        ((), ("deploy", *TINY, "--max-replicas", "3", "--no-wait"), 31, {SERVICE: 2, LIVE: 2}),
         ((CHANGE,), SCALE, 11, {SERVICE: 2}),
-        ((CHANGE,), ("rollback", "tiny", "-n", "llm", "--no-wait"), 30, {SERVICE: 2}),
+        ((CHANGE,), ("rollback", "tiny", "-n", "llm", "--no-wait"), 31, {SERVICE: 2}),
         ((), ("restart", "tiny", "-n", "llm", "--no-wait"), 11, {SERVICE: 2}),
         ((), SUSPEND, 5, {}),
         ((SUSPEND,), ("resume", "tiny", "-n", "llm", "--no-wait"), 5, {}),
-        ((), ("delete", "tiny", "-n", "llm", "--no-wait"), 22, {}),
+        ((), ("delete", "tiny", "-n", "llm", "--no-wait"), 23, {}),
         ((), ("history", "tiny", "-n", "llm"), 1, {}),
         ((), ("status", "tiny", "-n", "llm"), 14, {}),
         ((), ("wait", "tiny", "-n", "llm", "--for", "ready"), 21, {}),
@@ -80,7 +80,7 @@ def test_first_deploy(run: Run, api: FakeAPI) -> None:
         ((), ("chat", "tiny", "-n", "llm", "Why?"), 2, {}),
         ((), ("serve-config", "tiny", "-n", "llm"), 1, {}),
         ((), ("version", "tiny", "-n", "llm"), 3, {}),
-        ((), ("check", "-n", "llm"), 19, {}),
+        ((), ("check", "-n", "llm"), 22, {}),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) and value and isinstance(value[0], str) else "",
 )

@@ -119,7 +119,7 @@ def command(arguments: tuple[str, ...], folder: Path) -> list[str]:
 
 def test_every_command_about_a_service_is_in_the_table() -> None:
     listed = {arguments[0] for arguments in (*NAMED.values(), *APPLYING.values())}
-    elsewhere = {"apply", "init", "plan", "render", "batch"}  # of files, or of jobs
+    elsewhere = {"apply", "init", "plan", "render", "batch", "fetch"}  # of files, or of jobs
     assert listed == set(COMMANDS["Operate services"]) | set(COMMANDS["Deploy models"]) - elsewhere | {"bench"}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cli import app
-from rayllm_ctl.cli.options import FLAGS
 from rayllm_ctl.cli.service import resolve_service
+from rayllm_ctl.cli.spec_flags import FLAGS
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.service import Replicas, Toleration, Volume
 

@@ -11,7 +11,7 @@ import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
 from rayllm_ctl.cluster.api.follower import Change, as_followed
-from rayllm_ctl.controller.caches import SUBSCRIPTIONS, Caches
+from rayllm_ctl.controller.caches import SUBSCRIPTIONS, ObjectCaches
 from rayllm_ctl.controller.service import ServiceReconciler
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
@@ -45,7 +45,7 @@ class Controlled:
 
     def restart(self) -> None:
         """Another process: it knows nothing but what the cluster has."""
-        self.caches = Caches(self.cluster, (), self.marked.append)
+        self.caches = ObjectCaches(self.cluster, (), self.marked.append)
         self.reconciler = ServiceReconciler(self.cluster, self.caches, OFFLINE)
 
     def look(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,46 @@ def _meet_prerequisites(controlled: Controlled) -> None:
     controlled.api.put(kind="GatewayClass", metadata={"name": "istio"})
 
 
+def _store_models(controlled: Controlled, manifests: Iterable[Mapping[str, Any]]) -> None:
+    """The claims and Secrets that pods mount or take variables from, and the StorageClasses of new claims."""
+    texts = [item for item in manifests if item["kind"] in ("Job", "RayService", "RayCluster", "RayJob")]
+    for name in {str(found) for item in texts for found in _found(item, "claimName")}:
+        claim = {
+            "spec": {
+                "accessModes": ["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce"], "volumeName": name,
+                "resources": {"requests": {"storage": "9Ti"}},
+            },
+            "status": {"phase": "Bound", "capacity": {"storage": "9Ti"}, "accessModes": ["ReadWriteMany"]},
+        }  # fmt: skip
+        if ("PersistentVolumeClaim", name) not in {(item["kind"], item["metadata"]["name"]) for item in manifests}:
+            controlled.api.put(kind="PersistentVolumeClaim", metadata={"name": name, "namespace": "llm"}, **claim)
+    keys: dict[str, dict[str, str]] = {str(one["name"]): {} for item in texts for one in _found(item, "secretKeyRef")}
+    for item in texts:
+        for one in _found(item, "secretKeyRef"):
+            keys[str(one["name"])][str(one["key"])] = "YQ=="
+        for name in _found(item, "secretName"):
+            keys.setdefault(str(name), {})["credentials.json"] = "e30="
+    for name, data in keys.items():
+        controlled.api.put(kind="Secret", metadata={"name": name, "namespace": "llm"}, data=data)
+    controlled.api.put(kind="CSIDriver", metadata={"name": "nfs.csi.k8s.io"})
+    for name in {str(found) for item in manifests for found in _found(item, "storageClassName")} | {"standard"}:
+        default = {"storageclass.kubernetes.io/is-default-class": "true"} if name == "standard" else {}
+        controlled.api.put(
+            kind="StorageClass", metadata={"name": name, "annotations": default}, provisioner="nfs.csi.k8s.io"
+        )
+
+
+def _found(part: Any, key: str) -> Iterator[Any]:
+    """The values of a key, wherever it is."""
+    if isinstance(part, Mapping):
+        yield from (value for name, value in part.items() if name == key)
+        for value in part.values():
+            yield from _found(value, key)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _found(value, key)
+
+
 def _reconcile(controlled: Controlled, item: dict[str, Any]) -> None:
     key = Key(item["kind"], "llm", item["metadata"]["name"])
     controlled.look()
@@ -69,7 +110,8 @@ def _children(controlled: Controlled, owner: dict[str, Any]) -> dict[tuple[str, 
         if request.query.get("dryRun") or request.query.get("fieldManager") != CONTROLLER:
             continue
         item = request.json()
-        assert item["metadata"].pop("ownerReferences") == [owner_reference(owner)]
+        owners = [] if item["kind"] == "PersistentVolumeClaim" else [owner_reference(owner)]
+        assert item["metadata"].pop("ownerReferences", []) == owners
         assert item["metadata"].pop("namespace") == "llm"
         found[item["kind"], item["metadata"]["name"]] = item
     return found
@@ -96,6 +138,7 @@ def test_children_are_what_render_prints(
 ) -> None:
     printed = _printed(spec, tmp_path, capsys)
     _meet_prerequisites(controlled)
+    _store_models(controlled, printed.values())
     owner = _declared(controlled, spec)
     _reconcile(controlled, owner)
     applied = _conditions(controlled, owner)["Applied"]

@@ -170,8 +170,8 @@ def unreadable(folder: Path, *kinds: str) -> Snapshot:
     return dataclasses.replace(whole, objects=tuple(objects), logs=logs, notes=notes, unread=frozenset(kinds))
 
 
-_GENERAL = frozenset({"ApplicationFailed", "StillStarting"})
-"""What is said where the reason cannot be read."""
+_GENERAL = frozenset({"ApplicationFailed", "StillStarting", "DownloadFailed"})
+"""What is said where the reason cannot be read: an application's status, or the condition of a Job, shows the rest."""
 
 
 def _reader(folder: Path) -> Callable[[Snapshot, str, str], Health]:

@@ -31,7 +31,8 @@ CODES = frozenset(
         "ApplicationFailed", "EngineOutOfMemory", "ModelNotFound", "ModelAccessDenied", "ReplicaUnschedulable",
         "ReplicaUnhealthy", "HeadDown", "UpgradeBlocked", "AutoscalerFailed", "BoundsNotApplied", "ScaledToZero",
         "DeletionBlocked", "StillStarting", "PodSandboxFailed", "NodeRejectedPod", "HeadUnreachable", "HubUnreachable",
-        "AcceleratorFault",
+        "AcceleratorFault", "DownloadUnauthorized", "DownloadNotFound", "DownloadThrottled", "DownloadUnreachable",
+        "DownloadNoSpace", "DownloadCorrupt", "DownloadFailed", "DownloadStuck", "DownloadSlow", "CompileCacheUnused",
     }
 )  # fmt: skip
 """The stable words of `status -o json`: scripts compare with them."""

@@ -14,6 +14,17 @@ from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.model.spec.gateway import CORS, Cleaning, Keys, Limits, Queue, Rates, Redis, Validation
 from rayllm_ctl.model.spec.gateway import Bounds as GatewayBounds
 from rayllm_ctl.model.spec.gateway import Gateway as APIGateway
+from rayllm_ctl.model.spec.model_storage import (
+    Caches,
+    HubCache,
+    Mirror,
+    MirrorTarget,
+    ModelClaim,
+    ModelImage,
+    ModelStorage,
+    NewClaim,
+    ObjectStore,
+)
 from rayllm_ctl.model.spec.operations import Availability, Monitor, Monitoring, PodDisruptionBudget
 from rayllm_ctl.model.spec.pod_options import (
     AllOf,
@@ -168,10 +179,58 @@ def volumes(draw: st.DrawFn) -> tuple[Volume, ...]:
         draw(st.lists(st.sampled_from(("persistent_volume_claim", "host_path", "config_map", "secret")), max_size=4))
     ):
         fixed = kind in ("config_map", "secret")
-        source = draw(paths) if kind == "host_path" else draw(labels)
+        # Another claim than those of models: pods must not have one as two volumes.
+        source = draw(paths) if kind == "host_path" else f"data-{draw(labels)}"
         name, path = f"volume-{index}", f"/mnt/{index}{draw(paths)}"
         found.append(Volume(name, path, read_only=fixed or draw(st.booleans()), **{kind: source}))
     return tuple(found)
+
+
+new_claims = st.builds(
+    NewClaim,
+    st.sampled_from(("auto", "1e12", "1.5Ti")),
+    maybe(labels),
+    st.sampled_from((("ReadWriteMany",), ("ReadWriteOnce", "ReadWriteMany"))),
+)
+claims = st.builds(ModelClaim, labels, maybe(st.sampled_from(("y", "Qwen/é漢", "a b/null"))), maybe(new_claims))
+hub_caches = st.builds(lambda cache: ModelStorage(hub=cache), st.builds(HubCache, labels, maybe(new_claims)))
+loads_of_buckets = st.sampled_from(("copy", "stream"))
+s3_buckets = st.builds(
+    ObjectStore, st.sampled_from(("s3://bucket", "s3://null/a=b/1e3/")), maybe(st.just("http://minio:9000")),
+    maybe(st.just("eu-central-1")), secret=maybe(labels), load=loads_of_buckets,
+)  # fmt: skip
+public_buckets = st.builds(ObjectStore, st.just("gs://public/y"), anonymous=st.just(True), load=loads_of_buckets)
+mirror_targets = st.builds(MirrorTarget, claims) | st.builds(MirrorTarget, st.none(), s3_buckets)
+hub_mirrors = st.builds(lambda to: ModelStorage(mirror=Mirror(to)), mirror_targets)
+other_mirrors = st.builds(
+    lambda to, source: ModelStorage(mirror=replace(source, to=to)),
+    mirror_targets,
+    st.sampled_from((
+        Mirror(MirrorTarget(), "gs://source/y", anonymous=True),
+        Mirror(MirrorTarget(), "s3://source", "http://minio:9000", "auto", secret="y"),
+        Mirror(MirrorTarget(), "https://example.com:8443/a%20b/"),
+    )),
+)  # fmt: skip
+other_ways = st.one_of(
+    st.builds(lambda claim: ModelStorage(claim=replace(claim, create=None)), claims),
+    st.builds(lambda store: ModelStorage(object_store=store), s3_buckets | public_buckets),
+    st.builds(
+        lambda image: ModelStorage(image=image),
+        st.builds(ModelImage, st.just("r/a:1"), maybe(st.just("y/null")), st.sampled_from(("Always", "IfNotPresent"))),
+    ),
+    other_mirrors,
+)
+
+
+@st.composite
+def storages(draw: st.DrawFn, mounted: tuple[Volume, ...], model: Model, cpu: bool) -> Storage:
+    where = None
+    if model.path is None:
+        ways = hub_caches | hub_mirrors
+        where = draw(maybe(ways if model.revision is not None else ways | other_ways))
+    # Another claim than those of models, as above.
+    caches = st.builds(Caches, st.just("compiled"), maybe(new_claims), st.booleans() if not cpu else st.just(False))
+    return Storage(mounted, where, draw(maybe(caches)))
 
 
 notes = st.dictionaries(
@@ -335,11 +394,12 @@ def groups(draw: st.DrawFn, name: str, cpu: bool) -> ExtraWorkers:
 def services_of_several(draw: st.DrawFn) -> LLMService:
     """Services of one to three models."""
     one = draw(services())
+    where = draw(maybe(hub_caches))
     entries = [
         ModelEntry(
             f"org/{name}",
             name=draw(maybe(st.just(f"the-{name}"))),
-            path=draw(maybe(st.just("/models"))),
+            path=draw(maybe(st.just("/models"))) if where is None else None,
             adapters=draw(st.sampled_from([(), (Adapter(f"of-{name}", "/adapters"),)])),
             engine=ModelEngine(max_model_len=draw(maybe(counts)), args=draw(arguments)),
             accelerator=one.accelerator,
@@ -361,6 +421,7 @@ def services_of_several(draw: st.DrawFn) -> LLMService:
         parallelism=default.parallelism,
         replicas=default.replicas,
         load=default.load,
+        storage=replace(one.storage, model=where),
         resources=Resources(head=one.resources.head),
         worker_groups=(),
     )
@@ -377,12 +438,13 @@ def services(draw: st.DrawFn, *, on_cpu: bool | None = None, with_gateway: bool 
     tensor = draw(maybe(st.integers(1, 8)))
     upgrade = draw(upgrades)
     mounted = draw(volumes())
+    model = draw(models())
     engine = draw(engines(cpu))
     on_nodes = any(volume.host_path is not None for volume in mounted)
     return LLMService(
         name=draw(names),
         namespace=draw(maybe(labels)),
-        model=draw(models()),
+        model=model,
         engine=engine,
         gateway=draw(gateways(engine.image) if with_gateway else maybe(gateways(engine.image))),
         accelerator=Accelerator("cpu") if cpu else Accelerator("gpu", draw(maybe(st.just("H100-80GB")))),
@@ -405,7 +467,7 @@ def services(draw: st.DrawFn, *, on_cpu: bool | None = None, with_gateway: bool 
             draw(maybe(st.floats(0.01, 10))),
             draw(maybe(st.sampled_from(("mean", "max", "min")))),
         ),
-        storage=Storage(mounted),
+        storage=draw(storages(mounted, model, cpu)),
         scheduling=Scheduling(
             draw(st.dictionaries(labels, st.sampled_from(("y", "1e3", "", "a.b")), max_size=2)),
             tuple(draw(st.lists(tolerations, max_size=2))),

@@ -10,6 +10,7 @@ import pytest
 from rayllm_ctl.model.plan.batch import BatchPlan
 from rayllm_ctl.model.spec.batch import BatchJob, BatchLoad, BatchModel, Concurrency, Input, Job, Output
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
+from rayllm_ctl.model.spec.model_storage import Mirror, MirrorTarget, ModelClaim, ModelStorage
 from rayllm_ctl.model.spec.service import Accelerator, Engine
 from rayllm_ctl.planner.batch.batch import BATCHES
 from rayllm_ctl.workflows.render.batch import make_batch_plan
@@ -43,6 +44,18 @@ def test_time_and_cost_follow_from_the_planned_rate() -> None:
     assert one.estimate.cost is not None
     assert four.estimate.cost is not None
     assert 1 < four.estimate.cost.typical / one.estimate.cost.typical < 1.5
+
+
+def test_a_job_with_a_mirror_takes_as_long_as_its_download_more() -> None:
+    claim = ModelStorage(claim=ModelClaim("weights"))
+    mirror = ModelStorage(mirror=Mirror(MirrorTarget(claim=ModelClaim("weights"))))
+    read, mirrored = (planned(storage=dataclasses.replace(JOB.storage, model=one)) for one in (claim, mirror))
+    assert read.estimate is not None
+    assert mirrored.estimate is not None
+    assert mirrored.plan.startup is not None
+    job = mirrored.plan.startup.model_download
+    assert job is not None
+    assert mirrored.estimate.seconds.typical == pytest.approx(read.estimate.seconds.typical + job.typical)
 
 
 def test_the_load_of_a_row_is_what_is_sampled() -> None:

@@ -17,6 +17,7 @@ from rayllm_ctl.model.observed.changes import Running
 from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.plan.totals import Range, several_to_json, totals
 from rayllm_ctl.model.spec.fact_sources import OFFLINE, FactSources
+from rayllm_ctl.model.spec.model_storage import Mirror, MirrorTarget, ModelStorage, ObjectStore
 from rayllm_ctl.model.spec.service import (
     Accelerator,
     Engine,
@@ -25,6 +26,7 @@ from rayllm_ctl.model.spec.service import (
     ModelEntry,
     Parallelism,
     Replicas,
+    Storage,
 )
 from rayllm_ctl.planner.pin import pinned
 from rayllm_ctl.render import render
@@ -68,6 +70,16 @@ def test_the_sums() -> None:
         ("large", "Qwen/Qwen3-32B"), ("qwen3-8b", "Qwen/Qwen3-8B"),
     ]  # fmt: skip
     assert json.dumps(report["totals"])
+
+
+def test_what_the_image_lacks_is_said_for_each_model() -> None:
+    to = MirrorTarget(object_store=ObjectStore("s3://weights", load="stream"))
+    plan = planned(replace(SERVICE, storage=Storage(model=ModelStorage(mirror=Mirror(to)))))
+    assert plan.verdict == "invalid"
+    assert [(reason.code, reason.message.partition(":")[0]) for reason in plan.reasons] == [
+        ("image-lacks-packages", "large"), ("image-lacks-packages", "qwen3-8b"),
+    ]  # fmt: skip
+    assert all("rayllm-ctl image recipe" in reason.suggestion for reason in plan.reasons)
 
 
 def test_a_group_of_workers_for_each_model_where_only_its_replicas_have_a_place() -> None:

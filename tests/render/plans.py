@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rayllm_ctl.catalog.releases import resolve_release
+from rayllm_ctl.model.kube.quantities import GIB
 from rayllm_ctl.model.plan.plan import (
     Band,
     EngineSettings,
@@ -13,6 +14,7 @@ from rayllm_ctl.model.plan.plan import (
     Plan,
     PodSizes,
     StartupPlan,
+    StoragePlan,
 )
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.deployment import with_deployment
@@ -70,6 +72,7 @@ def plan(
         parallelism=ParallelismPlan(tensor, pipeline, service.replicas.min, service.replicas.max),
         engine=EngineSettings(**settings),
         pods=pods or PodSizes("1", "8Gi", "10", "80Gi", tensor if gpu else 0, pipeline, 1.0),
+        storage=StoragePlan(10 * GIB, True, 1, 1, "hub", (), None, "", minutes),
         startup=StartupPlan(minutes, minutes, minutes, minutes, wait_seconds),
     )
     return with_deployment(fits, service, resolve_release(service.engine))
@@ -82,3 +85,8 @@ def tiny(service: LLMService, tensor: int = 1) -> Plan:
         max_num_batched_tokens=2048, dtype="auto",
         args={"enforce_eager": True, "kv_cache_memory_bytes": 2**30, **service.engine.args},
     )  # fmt: skip
+
+
+def main_object(manifests: list[dict[str, Any]]) -> dict[str, Any]:
+    """The object that runs the service: claims and downloads come before it."""
+    return next(item for item in manifests if item["kind"] in ("RayService", "RayCluster"))

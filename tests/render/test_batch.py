@@ -49,7 +49,8 @@ def test_every_field_is_in_a_spec() -> None:
     for spec in [*SPECS, *EXAMPLES]:
         used |= set(used_below(yaml.safe_load(spec.read_text(encoding="utf-8"))["spec"], "spec"))
     # Sections that services have as well are in their specs.
-    shared = ("spec.engine.", "spec.pods.", "spec.ray.", "spec.scheduling.", "spec.storage.volumes[]", "spec.patches[]")
+    storage = ("spec.storage.volumes[]", "spec.storage.model.", "spec.storage.caches.")
+    shared = ("spec.engine.", "spec.pods.", "spec.ray.", "spec.scheduling.", *storage, "spec.patches[]")
     own = {field for field in fields_below(spec_fields(BatchJob), "spec") if not field.startswith(shared)}
     assert own - used == set()
 
@@ -85,9 +86,10 @@ def test_the_code_of_services_is_without_the_driver(monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     for of_services in (servingcode.files(), servingcode.models_files(True), servingcode.ingress_files()):
         assert not [name for name in of_services if name.startswith("rayllm_ctl/serving/batch/")]
-    others = [name for name in servingcode.batch_files() if not name.startswith("rayllm_ctl/serving/batch/")]
-    assert others == ["rayllm_ctl/__init__.py", "rayllm_ctl/serving/__init__.py"]
-    assert {servingcode.batch_files()[name] for name in others} == {""}
+    shipped = servingcode.batch_files()
+    own = ("rayllm_ctl/serving/batch/", "rayllm_ctl/serving/buckets/")
+    others = {name: text for name, text in shipped.items() if not name.startswith(own)}
+    assert others == {"rayllm_ctl/__init__.py": "", "rayllm_ctl/serving/__init__.py": ""}
 
 
 def test_a_job_on_a_raycluster_of_others_can_be_patched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

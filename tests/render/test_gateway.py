@@ -23,9 +23,10 @@ from rayllm_ctl.model.spec.gateway import PROXY_CALLBACK, Gateway, Keys, Limits,
 from rayllm_ctl.model.spec.pod_security import violations
 from rayllm_ctl.model.spec.service import Accelerator, Adapter, Engine, LLMService, Model
 from rayllm_ctl.planner.deployment.gateway import gateway_config
+from rayllm_ctl.planner.deployment.images import STREAMER_PACKAGES
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
-from rayllm_ctl.render.servingcode import PACKAGE, batch_files, files, requirements
+from rayllm_ctl.render.servingcode import PACKAGE, batch_files, files, requirements, storage_files
 from rayllm_ctl.serving.gateway.user_config import read_gateway
 from rayllm_ctl.specfile import load_file
 from rayllm_ctl.workflows.plan.image import image_recipe
@@ -149,11 +150,12 @@ def test_the_recipe_needs_no_other_file() -> None:
     written = dict(
         re.findall(r'^COPY <<"END_OF_FILE" /opt/rayllm/serving/(\S+)\n(.*?)^END_OF_FILE$', text, re.M | re.S)
     )
-    assert written == {**batch_files(), **files()}
+    assert written == {**storage_files(), **batch_files(), **files()}
     assert f"FROM {DEFAULT.image}\n" in text
-    for requirement in (*requirements(), *requirements("gpu")):
-        assert re.fullmatch(r"[a-z]+==[0-9.]+", requirement)
+    for requirement in (*requirements(), *requirements("gpu"), *requirements("streaming")):
+        assert re.fullmatch(r"[a-z-]+(\[[a-z0-9,]+\])?==[0-9.]+", requirement)
         assert requirement in text
+    assert requirements("streaming")[0].startswith(f"{STREAMER_PACKAGES}==")
     assert {one.partition("==")[0] for one in requirements("gpu")} == {"accelerate", "bitsandbytes"}
     assert text.splitlines()[-1] == "USER 1000:100"
     assert "FROM r.example/base:1\n" in image_recipe(Engine(image="r.example/base:1"))

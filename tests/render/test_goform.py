@@ -15,6 +15,7 @@ from rayllm_ctl.model.plan.plan import Plan
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.render import render
 from tests.render.drawn import for_planned
+from tests.render.plans import main_object
 
 
 def as_go_writes(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -73,5 +74,5 @@ def _drop_empty(entry: dict[str, Any]) -> None:
 
 @for_planned
 def test_kuberay_changes_nothing_when_it_writes_a_manifest_back(case: tuple[LLMService, Plan]) -> None:
-    manifest = render(case[1])[0]
+    manifest = main_object(render(case[1]))
     assert as_go_writes(manifest) == manifest

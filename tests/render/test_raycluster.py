@@ -22,7 +22,7 @@ from rayllm_ctl.planner.engine.server import command_line
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
 from tests.render.drawn import for_planned
-from tests.render.plans import H100, plan, tiny
+from tests.render.plans import H100, main_object, plan, tiny
 from tests.render.test_goform import as_go_writes_cluster
 
 GPU = LLMService("qwen", Model("Qwen/Qwen3-8B"), mode="raycluster", accelerator=Accelerator("gpu", "H100-80GB"))
@@ -173,7 +173,9 @@ def test_whatever_goes_in_the_objects_are_valid_and_kuberay_writes_them_back_unc
         its_plan = tiny(fixed)
     else:
         its_plan = plan(fixed, before.gpu, tensor=layout.tensor, pipeline=layout.pipeline, pods=pods)
-    cluster, in_front, *_ = render(its_plan)
+    made = render(its_plan)
+    cluster = main_object(made)
+    in_front = made[made.index(cluster) + 1]
     assert schema_problems(cluster) == []
     written = as_go_writes_cluster(cluster["spec"])
     assert written == cluster["spec"]

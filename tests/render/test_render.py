@@ -11,22 +11,24 @@ import pytest
 import yaml
 
 from rayllm_ctl.errors import UsageError, UserError
+from rayllm_ctl.model.kube.model_downloads import VOLUME_NAMES
 from rayllm_ctl.model.kube.quantities import parse_quantity
 from rayllm_ctl.model.plan.plan import GPUChoice, Plan, Reason
 from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.model.spec.service import Accelerator, Engine, LLMService, Model, Replicas, Scheduling, Toleration
 from rayllm_ctl.model.text.yaml_text import dump_all
+from rayllm_ctl.planner.deployment.model_files import reads_hub
 from rayllm_ctl.render import render
 from rayllm_ctl.render.schema import schema_problems
 from tests.render.drawn import for_planned
-from tests.render.plans import H100, MI300X, RTX_4090, plan, tiny
+from tests.render.plans import H100, MI300X, RTX_4090, main_object, plan, tiny
 
 GPU = LLMService("qwen", Model("Qwen/Qwen3-8B"), accelerator=Accelerator("gpu", "H100-80GB"))
 CPU = LLMService("tiny", Model("tiny", path="/m"), accelerator=Accelerator("cpu"), engine=Engine(image="r/i:1"))
 
 
 def rendered(its_plan: Plan) -> dict[str, Any]:
-    manifest = render(its_plan)[0]
+    manifest = main_object(render(its_plan))
     assert schema_problems(manifest) == []
     return manifest
 
@@ -75,12 +77,14 @@ def test_what_the_user_wrote_arrives(case: tuple[LLMService, Plan]) -> None:
         assert group["template"]["metadata"]["labels"] == {**options.labels, "rayllm.io/service": service.name}
         assert group["template"]["metadata"].get("annotations", {}) == options.annotations
         assert len(container(group).get("envFrom", [])) == len(options.env_from)
-        assert ("HF_TOKEN" in given_env) == (service.model.token_secret is not None)
+        assert ("HF_TOKEN" in given_env) == (service.model.token_secret is not None and reads_hub(service))
         mounts = {mount["name"]: mount["mountPath"] for mount in container(group).get("volumeMounts", [])}
-        assert mounts == {volume.name: volume.mount_path for volume in service.storage.volumes}
+        own = {volume.name: volume.mount_path for volume in service.storage.volumes}
+        assert {name: path for name, path in mounts.items() if name not in VOLUME_NAMES} == own
         volumes = [volume["name"] for volume in group["template"]["spec"].get("volumes", [])]
-        sources = [name for name in volumes if name != "autoscaler-token"]
-        assert sources == list(mounts)
+        sources = [name for name in volumes if name not in ("autoscaler-token", *VOLUME_NAMES)]
+        assert sources == list(own)
+        assert mounts.keys() <= set(volumes)
     assert container(head)["image"] == service.engine.image
     limits = container(worker_group(manifest))["resources"]["limits"]
     assert limits["memory"] == (its_plan.pods and its_plan.pods.worker_memory)

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from rayllm_ctl.cli import app
-from rayllm_ctl.cli.options import FLAGS
+from rayllm_ctl.cli.spec_flags import FLAGS
 from rayllm_ctl.errors import UsageError
-from rayllm_ctl.model.spec.explanation import FieldExplanation
+from rayllm_ctl.model.text.explanation import FieldExplanation
 from rayllm_ctl.specfile.explain import explain
 from tests.conftest import Golden
 

@@ -192,7 +192,8 @@ def laid_out(whole: Any, texts: Mapping[Path_, str]) -> list[Any]:
 def benign(value: Any) -> Any:
     """`value` with a harmless word in the place of every hostile text."""
     if isinstance(value, str):
-        return functools.reduce(lambda found, text: found.replace(text, "benign"), FORMS, value)
+        named = re.sub(r"-model-[0-9a-f]{8}\b", "-model-digest", value)  # the name of what contains the texts
+        return functools.reduce(lambda found, text: found.replace(text, "benign"), FORMS, named)
     if isinstance(value, list):
         return [benign(item) for item in value]
     return {key: benign(item) for key, item in value.items()} if isinstance(value, dict) else value
@@ -209,6 +210,6 @@ def test_text_arrives_as_it_is_and_adds_nothing() -> None:
         texts = {path: text for path, text in new.items() if text is not None}
         if texts:
             hostile = laid_out(whole, texts)
-            assert benign(hostile) == laid_out(whole, dict.fromkeys(texts, "benign")), spec.name
+            assert benign(hostile) == benign(laid_out(whole, dict.fromkeys(texts, "benign"))), spec.name
             held += [shown(path) for path in texts]
     assert {"spec.engine.env.EMPTY", "spec.pods.worker.env[0].value"} <= set(held), held

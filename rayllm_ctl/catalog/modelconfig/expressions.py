@@ -59,7 +59,7 @@ class _Subject:
 
 _subject = lru_cache(4096)(_Subject)
 
-Step = Callable[[_Subject, int], int]
+MatchStep = Callable[[_Subject, int], int]
 """From the positions where a part of an expression may begin to those where it may end."""
 
 
@@ -67,13 +67,13 @@ class _Part(NamedTuple):
     """A part of an expression. ways: how often it may match from one position, at most; cost: of a step, in fractions
     of a microsecond; among: the characters, of a part that is one character."""
 
-    step: Step
+    step: MatchStep
     ways: int = 1
     cost: int = 1
     among: Callable[[_Subject], int] | None = None
 
 
-class Expression:
+class BoundedExpression:
     """One expression, matched from the start of a name as by `re.match`. cost: of a match, in fractions of a
     microsecond."""
 
@@ -164,7 +164,7 @@ class _Reader:
         return _rejected(self._pattern, "is not supported", f"it has {construct}")
 
 
-_ANCHORS: dict[str, Step] = {
+_ANCHORS: dict[str, MatchStep] = {
     "^": lambda subject, starts: starts & 1,  # noqa: ARG005
     r"\A": lambda subject, starts: starts & 1,  # noqa: ARG005
     "$": lambda subject, starts: starts & subject.end,

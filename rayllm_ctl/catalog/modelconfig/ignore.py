@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Iterable
 
-from rayllm_ctl.catalog.modelconfig.expressions import Expression
+from rayllm_ctl.catalog.modelconfig.expressions import BoundedExpression
 from rayllm_ctl.errors import UsageError
 
 _PREFIXES = (
@@ -40,14 +40,14 @@ class Ignored:
         self._names: set[str] = set()
         self._parts: set[str] = set()
         wildcards: list[str] = []
-        self._expressions: list[Expression] = []
+        self._expressions: list[BoundedExpression] = []
         for entry in entries:
             if len(entry) > _LONGEST_PATTERN:
                 raise too_large(f"an entry of {len(entry)} characters")
             if not entry:
                 continue
             if entry.startswith("re:"):
-                self._expressions.append(Expression(entry[3:]))
+                self._expressions.append(BoundedExpression(entry[3:]))
             elif "*" in entry or "?" in entry:
                 wildcards.append(fnmatch.translate(below(entry)))
             elif "." in entry:
@@ -63,7 +63,7 @@ class Ignored:
         self.by_layer = by_name or bool(self._expressions or wildcards or self._exact)
         """Whether layers of one kind may differ."""
         self.cost = sum(expression.cost for expression in self._expressions) + len(wildcards)
-        """Of a look-up, in the unit of Expression.cost."""
+        """Of a look-up, in the unit of BoundedExpression.cost."""
 
     def __contains__(self, name: str) -> bool:
         """`name` is below the decoder's path (layers.0.self_attn.q_proj, lm_head, vision_tower...)."""

@@ -69,6 +69,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Pod": (
         "--image", "--env", "--volume", "--cpu", "--memory", "--node-selector", "--toleration", "--pod-security",
     ),
+    "Storage": (
+        "--model-claim", "--model-uri", "--model-load", "--mirror", "--storage-secret", "--storage-endpoint",
+        "--compile-cache",
+    ),
     "Service": ("--kind", "--gateway", "--serve-config", "--code"),
     "Input and output": (
         "--prompt-text", "--input-format", "--key-column", "--prompt-column", "--system", "--task", "--rename",
@@ -82,6 +86,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Prompt": ("--input-tokens", "--output-tokens", "--prefix-tokens", "--prefixes", "--prompts", "--tokenizer"),
     "Server": (
         "--local", "--api-key-secret", "--api-key-file", "--ca-file", "--insecure-skip-tls-verify", "--calibrate",
+        "--startup-plan",
     ),
     "Rollout": (
         "--wait", "--timeout", "--upgrade", "--accept-outage", "--rollback-on-failure", "--force-conflicts",

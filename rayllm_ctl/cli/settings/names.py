@@ -18,6 +18,9 @@ _OF_ONE_SERVICE = frozenset(
 )
 """Fields that differ with every service, or that may contain a secret."""
 
+_OF_ITS_FILES = ("storage.model.", "storage.caches.")
+"""Sections whose fields say where one service has its files."""
+
 _OTHERS = (
     "namespace", "context", "kubeconfig", "request-timeout", "offline", "from-hub", "prices", "template-dir",
     "kuberay-version",
@@ -57,11 +60,15 @@ OTHER_VARIABLES = frozenset(
 @cache
 def setting_fields() -> Mapping[str, str]:
     """The field of a spec file that each setting sets; empty for those that set none. In the order of `config view`."""
-    from rayllm_ctl.cli.options import DEPLOY_FLAGS, SERVICE_FLAGS
+    from rayllm_ctl.cli.spec_flags import DEPLOY_FLAGS, SERVICE_FLAGS
 
     flags = {declaration[-1][2:]: field for declaration, field, _ in SERVICE_FLAGS + DEPLOY_FLAGS}
-    fields = {name: field for name, field in flags.items() if field not in _OF_ONE_SERVICE}
+    fields = {name: field for name, field in flags.items() if _is_shared(field)}
     return {**dict.fromkeys(_OTHERS, ""), **fields}
+
+
+def _is_shared(field: str) -> bool:
+    return field not in _OF_ONE_SERVICE and not field.startswith(_OF_ITS_FILES)
 
 
 @cache

@@ -11,6 +11,7 @@ from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.errors import ApiError, ForbiddenError, NotFoundError
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.apply.inventory import Entry, entry, inventory
+from rayllm_ctl.cluster.apply.kept_claims import kept_claims
 from rayllm_ctl.cluster.apply.leftovers import Leftovers, cleans_up
 from rayllm_ctl.cluster.apply.replicas import GRACE_SECONDS, Ending
 from rayllm_ctl.cluster.apply.revisions import delete_revisions, revisions
@@ -58,6 +59,7 @@ def delete_service(
         if ignore_not_found:
             return
         raise not_found(cluster, kind, name, namespace)
+    kept = list(kept_claims(cluster, name, namespace, service))
     ending = Ending(cluster, kind)
     if wait and service is not None:
         try:
@@ -75,6 +77,7 @@ def delete_service(
     yield from delete_revisions(cluster, name, namespace, history)
     if wait:
         yield from left.wait(entries, deadline, timeout)
+    yield from kept
 
 
 def delete_declared(
@@ -94,6 +97,7 @@ def delete_declared(
     history, unread = _history(cluster, name, namespace)
     if unread:
         yield Noted(f"not permitted to {unread}: the history of {name} is not deleted")
+    kept = list(kept_claims(cluster, name, namespace, known))
     doomed = [entry(owner)] if owner is not None else []
     for applied in delete_all(cluster, doomed, background=True):
         if not wait:
@@ -101,6 +105,7 @@ def delete_declared(
     yield from delete_revisions(cluster, name, namespace, history)
     if wait:
         yield from left.wait([*doomed, *(entry(item) for item in [known] if item is not None)], deadline, timeout)
+    yield from kept
 
 
 def _history(cluster: Cluster, name: str, namespace: str) -> tuple[list[Revision], str]:

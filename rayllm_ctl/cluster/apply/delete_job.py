@@ -9,6 +9,7 @@ from typing import Any
 from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.apply.delete import delete_all
 from rayllm_ctl.cluster.apply.inventory import Entry, entry, job_inventory
+from rayllm_ctl.cluster.apply.kept_claims import kept_claims
 from rayllm_ctl.cluster.apply.leftovers import Leftovers
 from rayllm_ctl.cluster.lookup.jobs import find_job, no_such_job
 from rayllm_ctl.model.events import Applied, Noted
@@ -39,7 +40,9 @@ def delete_job(
         if ignore_not_found:
             return
         raise no_such_job(cluster, name, namespace)
+    kept = list(kept_claims(cluster, name, namespace, job))
     yield from remove_job(cluster, name, namespace, entries, wait=wait, timeout=timeout)
+    yield from kept
 
 
 def remove_job(

@@ -48,6 +48,13 @@ def tails(reader: Reader, pods: Sequence[Mapping[str, Any]], tasks: Tasks, lines
     return _read(reader, [(pod, pod["spec"]["containers"][0]["name"], False) for pod in pods], tasks, lines)
 
 
+def timed_tails(
+    reader: Reader, wanted: Sequence[tuple[Mapping[str, Any], str]], tasks: Tasks, lines: int
+) -> dict[str, str]:
+    """The last `lines` of the logs of these containers of pods, each line with its time."""
+    return _read(reader, [(pod, container, False) for pod, container in wanted][:MOST], tasks, lines, times=True)
+
+
 def is_out_of_reach(cluster: Cluster, pod: Mapping[str, Any]) -> bool:
     """Whether the node of a pod does not answer. With the rights of a viewer only a log request reaches it.
 
@@ -129,11 +136,13 @@ def _read(
     tasks: Tasks,
     lines: int = LINES,
     whose: str = "pods",
+    times: bool = False,
 ) -> dict[str, str]:
     def one(item: tuple[Mapping[str, Any], str, bool]) -> str:
         pod, container, previous = item
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         query = [("container", container), ("tailLines", str(lines)), ("previous", str(previous).lower())]
+        query += [("timestamps", "true")] if times else []
         try:
             return reader.cluster.request_text(
                 kind("Pod").path(namespace, name, "log"), query=query, doing=f"read the log of {name}", timeout=TIMEOUT

@@ -18,6 +18,7 @@ from rayllm_ctl.cluster.lookup.jobs import KIND, find_job, is_batch, settings_ma
 from rayllm_ctl.cluster.lookup.services import list_objects
 from rayllm_ctl.cluster.snapshot.collector import SnapshotCollector, claims_of
 from rayllm_ctl.cluster.snapshot.container_logs import failed_logs, tails
+from rayllm_ctl.cluster.snapshot.downloads import download_logs, download_pods, list_downloads, waits_for_model
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.observed.health import Snapshot
@@ -54,13 +55,19 @@ class JobCollector(SnapshotCollector):
                 others = self._keep("jobs", partial(self._list, KIND, BATCH))
                 return self._snapshot([*others, *listed.result()], {}, {})
             around = tasks.submit(self._keep, "surroundings", self._surroundings)
+            downloading = waits_for_model(job)
+            asked = list_downloads(tasks, self._list, self._name) if downloading else []
             events = tasks.submit(self._keep, "events", self._events)
             settings = tasks.submit(self._settings_of, job)
             pods = [*listed.result(), *self._shared_pods(job)]
             logs = failed_logs(self._reader, pods, tasks) | _submitter_logs(self._reader, pods, tasks, LOG_LINES)
-            claims = {name for pod in pods for name in claims_of(pod)}
-            around_pods = self._nodes(tasks, pods) + self._claims(tasks, claims)
-            parts = [*clusters.result(), *self._shared_cluster(job), *around.result(), *events.result()]
+            downloads = [item for future in asked for item in future.result()]
+            if downloading:
+                logs |= download_logs(self._reader, downloads, pods, tasks)
+            everywhere = [*pods, *download_pods(downloads)]
+            claims = {name for pod in everywhere for name in claims_of(pod)}
+            around_pods = self._nodes(tasks, everywhere) + self._claims(tasks, claims)
+            parts = [*downloads, *clusters.result(), *self._shared_cluster(job), *around.result(), *events.result()]
             parts += [*settings.result(), *(item for future in around_pods for item in future.result())]
             return self._snapshot([job, *pods, *parts], {}, logs)
 

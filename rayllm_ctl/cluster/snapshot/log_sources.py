@@ -23,6 +23,8 @@ from rayllm_ctl.cluster.snapshot.container_logs import open_log
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import COMPONENT, INSTANCE
+from rayllm_ctl.model.kube.model_downloads import DOWNLOAD_COMPONENT
 from rayllm_ctl.model.kube.names import ENGINE_DEPLOYMENT
 from rayllm_ctl.model.observed.serve_state import Replica
 from rayllm_ctl.model.workload import WorkloadKind
@@ -87,6 +89,16 @@ def pods_of(cluster: Cluster, kind: WorkloadKind, workload: Mapping[str, Any]) -
 def operator_pods(cluster: Cluster) -> list[dict[str, Any]]:
     """The pods of the KubeRay operator in any namespace."""
     return cluster.list("Pod", label_selector=kuberay.OPERATOR_SELECTOR)
+
+
+def download_log_pods(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]]:
+    """The newest pod of each Job that downloads a model of a service, by name."""
+    selector = f"{COMPONENT}={DOWNLOAD_COMPONENT},{INSTANCE}={name}"
+    newest: dict[str, dict[str, Any]] = {}
+    found = cluster.list("Pod", namespace, label_selector=selector)
+    for pod in sorted(found, key=lambda one: str(one["metadata"].get("creationTimestamp", ""))):
+        newest[str((pod["metadata"].get("labels") or {}).get(kuberay.JOB_NAME))] = pod
+    return [newest[job] for job in sorted(newest)]
 
 
 def of_containers(cluster: Cluster, pods: Iterable[LogPod]) -> list[LogSource]:

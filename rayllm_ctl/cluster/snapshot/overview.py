@@ -7,7 +7,7 @@ single service.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -16,8 +16,11 @@ from rayllm_ctl.cluster.api.client import Cluster
 from rayllm_ctl.cluster.api.parallel import Tasks
 from rayllm_ctl.cluster.api.reader import Objects, Reader
 from rayllm_ctl.cluster.lookup.services import list_objects
+from rayllm_ctl.cluster.snapshot.downloads import waits_for_model
 from rayllm_ctl.cluster.snapshot.exposure import in_front_of, list_exposure
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import BATCH, COMPONENT, INSTANCE
+from rayllm_ctl.model.kube.model_downloads import DOWNLOAD_COMPONENT
 from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.workload import WorkloadKind
 
@@ -53,10 +56,13 @@ def collect_all(cluster: Cluster, kinds: Sequence[WorkloadKind], namespace: str 
         services = [(first, list_objects(cluster, first.name, namespace))]
         services += [(kind, clusters.result() if kind.is_cluster else read(kind.name)) for kind in others]
         owners = _Owners(services)
+        selector = f"{COMPONENT}={DOWNLOAD_COMPONENT}"
+        downloading = any(waits_for_model(item) for _, item in owners.services.values())
+        downloads = [tasks.submit(partial(read, what, selector)) for what in ("Job", "Pod")] if downloading else []
         exposure = tasks.submit(list_exposure, reader, [item for _, item in owners.services.values()], namespace)
         for item in clusters.result():
             owners.add_cluster(item)
-        for future in parts:
+        for future in (*parts, *downloads):
             for item in future.result():
                 owners.add(item)
         for service, (_, item) in owners.services.items():
@@ -97,9 +103,11 @@ class _Owners:
             self.parts[metadata["namespace"], owner].append(item)
 
     def add(self, item: dict[str, Any]) -> None:
-        """A pod, a Service, an EndpointSlice or an event, if it belongs to a service."""
+        """A pod, a Service, an EndpointSlice, a Job or an event, if it belongs to a service."""
         where, labels = item["metadata"]["namespace"], item["metadata"].get("labels") or {}
-        if item["kind"] == "Pod":
+        if labels.get(COMPONENT) == DOWNLOAD_COMPONENT:
+            name = self._downloaded_by(where, labels)
+        elif item["kind"] == "Pod":
             name = self._clusters.get((where, labels.get(kuberay.CLUSTER, "")))
         elif item["kind"] == "EndpointSlice":
             name = self._services.get((where, labels.get(kuberay.SERVICE_NAME, "")))
@@ -110,6 +118,11 @@ class _Owners:
             name = next((prefix for prefix in _prefixes(subject) if self._concerns(where, prefix, subject)), None)
         if name is not None:
             self.parts[where, name].append(item)
+
+    def _downloaded_by(self, where: str, labels: Mapping[str, str]) -> str | None:
+        """The service whose model a Job downloads."""
+        name = labels.get(INSTANCE, "")
+        return name if (where, name) in self.services and BATCH not in labels else None
 
     def _concerns(self, where: str, name: str, subject: str) -> bool:
         if (where, name) not in self.services:

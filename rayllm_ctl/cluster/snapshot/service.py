@@ -6,7 +6,8 @@ Only the service's own object has to be readable. Other unreadable objects are s
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
@@ -22,6 +23,14 @@ from rayllm_ctl.cluster.ray import serve
 from rayllm_ctl.cluster.ray.queue import queue_source
 from rayllm_ctl.cluster.snapshot.collector import SnapshotCollector, claims_of
 from rayllm_ctl.cluster.snapshot.container_logs import failed_logs, whole_logs
+from rayllm_ctl.cluster.snapshot.downloads import (
+    download_job_names,
+    download_logs,
+    download_pods,
+    is_about_download,
+    list_downloads,
+    waits_for_model,
+)
 from rayllm_ctl.cluster.snapshot.events import OwnEvents, is_well
 from rayllm_ctl.cluster.snapshot.exposure import in_front_of
 from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
@@ -90,15 +99,20 @@ class Collector(SnapshotCollector):
             owned = self._owned(tasks)
             exposure = tasks.submit(in_front_of, self._reader.get, owned.workload) if owned.workload else None
             around = tasks.submit(self._keep, "surroundings", self._surroundings)
-            pods, endpoints, others = self._round(tasks, owned)
-            nodes = self._nodes(tasks, pods)
+            downloading = waits_for_model(owned.workload)
+            asked = list_downloads(tasks, self._list, self._name) if downloading else []
+            pods, endpoints, others = self._round(tasks, owned, asked)
+            downloads = [item for future in asked for item in future.result()]
+            nodes = self._nodes(tasks, [*pods, *download_pods(downloads)])
             if answers is None:
                 answers = self._serve_states(tasks, owned, pods)
-            rest = [*others, *around.result()]
+            rest = [*others, *downloads, *around.result()]
             rest += [item for part in nodes for item in part.result()]
             rest += exposure.result() if exposure else []
             waiting = tasks.submit(self._queue, owned, answers)
             logs = self._logs(tasks, owned, pods, answers, around.result())
+            if downloading:
+                logs |= download_logs(self._reader, downloads, pods, tasks)
             queue = waiting.result()
         if owned.workload is None and not owned.clusters:
             rest += self._keep("services", self._namesakes)
@@ -171,23 +185,32 @@ class Collector(SnapshotCollector):
         clusters = tuple(made) if not self.kind.is_cluster else (workload,) if workload else ()
         return OwnedResources(self._name, clusters, workload, named | self._seen_clusters, self.kind.is_cluster)
 
-    def _round(self, tasks: Tasks, owned: OwnedResources) -> tuple[Objects, Objects, Objects]:
-        """Pods and addresses of the service; and its Services, events and claims."""
+    def _round(
+        self, tasks: Tasks, owned: OwnedResources, asked: Sequence[Future[Objects]]
+    ) -> tuple[Objects, Objects, Objects]:
+        """Pods and addresses of the service; and its Services, events and claims, those of downloads included.
+
+        asked: the downloads.
+        """
         listed = [tasks.submit(self._list, "Service", self.kind.made_for(self._name))]
         if owned.cluster_names:
             listed.append(tasks.submit(self._list, "Service", kuberay.part_of(owned.cluster_names)))
         endpoints = tasks.submit(self._list, "EndpointSlice", self._endpoints)
         pods = self._pods(owned)
-        claims = {claim for pod in pods for claim in claims_of(pod)}
+        downloads = [item for future in asked for item in future.result()]
+        unfinished = download_pods(downloads)
+        claims = {claim for pod in (*pods, *unfinished) for claim in claims_of(pod)}
         listed += self._claims(tasks, claims)
         events: list[Objects] | None = None
         if self._following:
             named = {self._name, *owned.cluster_names, *claims}
             if fields.mapping(owned.workload or {}, "spec", "serveService"):  # a load balancer has events of its own
                 named.add(self.kind.serve_service(self._name))
-            events = self._events.ask(tasks, named, pods)
+            if unfinished:
+                named |= download_job_names(downloads)
+            events = self._events.ask(tasks, named, [*pods, *unfinished])
         if events is None:
-            events = tasks.map(lambda _: self._events_of_namespace(owned), (None,))
+            events = tasks.map(lambda _: self._events_of_namespace(owned, download_job_names(downloads)), (None,))
         found = [item for future in listed for item in future.result()]
         return pods, endpoints.result(), [*found, *(item for part in events for item in part)]
 
@@ -198,12 +221,14 @@ class Collector(SnapshotCollector):
         # RayClusters are deleted before their pods: then only their names identify the pods' owner.
         return [pod for pod in self._list("Pod", kuberay.CLUSTER) if owned.owns_pod(pod)]
 
-    def _events_of_namespace(self, owned: OwnedResources) -> Objects:
-        """Events as the core API shows them: it has those written through events.k8s.io as well."""
+    def _events_of_namespace(self, owned: OwnedResources, jobs: Collection[str]) -> Objects:
+        """Events as the core API shows them: it has those written through events.k8s.io as well. jobs: names of
+        those that download its models."""
         found = []
         for event in self._list("Event"):
             about = event.get("involvedObject") or {}
-            if about.get("kind") == "PersistentVolumeClaim" or owned.concerns(str(about.get("name", ""))):
+            name = str(about.get("name", ""))
+            if about.get("kind") == "PersistentVolumeClaim" or is_about_download(name, jobs) or owned.concerns(name):
                 found.append(event)
         return found
 

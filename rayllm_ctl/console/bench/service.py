@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rayllm_ctl.model.kube.quantities import format_duration
+from rayllm_ctl.model.kube.quantities import GIB, format_duration
 
 _PREDICTED = (
     ("requestsPerSecond", "{:.3g} requests/s", 1.0),
     ("outputTokensPerSecond", "{:,.0f} tokens/s", 1.0),
     ("ttftSeconds", "TTFT {:.3g} ms", 1e3),
     ("tpotSeconds", "TPOT {:.3g} ms", 1e3),
+    ("kvCacheBytes", "KV cache {:.1f} GiB", 1 / GIB),
 )
 
 

@@ -7,15 +7,16 @@ import time
 from types import TracebackType
 from typing import Self
 
-from rayllm_ctl.console.observe.event_line import format_event
+from rayllm_ctl.console.observe.event_line import format_download, format_event
 from rayllm_ctl.console.observe.tree import tree_lines
 from rayllm_ctl.console.plan.plan import summary
 from rayllm_ctl.console.redrawn import Redrawn
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.events import Event, Observed, Planned, Ready
+from rayllm_ctl.model.events import Downloading, Event, Observed, Planned, Ready
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed.health import Health, State, format_queue
+from rayllm_ctl.model.observed.model_downloads import DownloadState, ModelDownload
 
 _LABEL = 12
 _MARKS = {State.READY: "ok", State.FAILED: "error", State.STUCK: "warning", State.DEGRADED: "warning"}
@@ -28,6 +29,7 @@ class LiveTree:
         self._style = style
         self._redrawn = Redrawn(style, self._render)
         self._health: Health | None = None
+        self._downloads: dict[str, ModelDownload] = {}
         self._begin = time.monotonic()
         self._elapsed = 0.0
         self._expected = 0.0
@@ -47,10 +49,13 @@ class LiveTree:
         if isinstance(event, Observed):
             self._draw(event)
             return
+        if isinstance(event, Downloading):
+            self._draw_download(event)
+            return
         if isinstance(event, Ready):
             self._redrawn.stop()
         if isinstance(event, Planned):
-            self._expected = event.plan.startup.total.typical if event.plan.startup else 0.0
+            self._expected = event.plan.startup.ready.typical if event.plan.startup else 0.0
             self._name = event.plan.deployment.name if event.plan.deployment else ""
             for number, line in enumerate(summary(event.plan)):
                 self._print("step" if number == 0 else "", "plan" if number == 0 else "", line)
@@ -65,11 +70,25 @@ class LiveTree:
             self._name = self._name or _name(event.health)
         self._redrawn.draw()
 
+    def _draw_download(self, event: Downloading) -> None:
+        """Redraw the line of a download; a complete one is printed above."""
+        complete = event.download.state is DownloadState.COMPLETE
+        with self._lock:
+            if complete:
+                self._downloads.pop(event.download.job, None)
+            else:
+                self._downloads[event.download.job] = event.download
+        if complete:
+            self._print("ok", *format_event(event, self._style))
+        self._redrawn.draw()
+
     def _render(self) -> str:
         with self._lock:
             health, elapsed = self._health, self._elapsed + time.monotonic() - self._begin
-            if health is None:
-                return ""
+            downloads = list(self._downloads.values())
+        if health is None:
+            mark = self._style.symbol("busy")
+            return "\n".join(f"{mark} {'download':<{_LABEL}}{format_download(one)}" for one in downloads)
         tree = [f"{'':<{_LABEL + 2}}{line}" for line in tree_lines(health, self._style)]
         queue = [f"{'':<{_LABEL + 2}}{format_queue(health.queue)}"] if health.queue else []
         return "\n".join([self._headline(health, elapsed), *tree, *queue])

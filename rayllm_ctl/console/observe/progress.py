@@ -13,8 +13,9 @@ from rayllm_ctl.console.observe.live import LiveTree
 from rayllm_ctl.console.observe.tree import format_replicas, label_of, worker_names
 from rayllm_ctl.console.plan.plan import summary
 from rayllm_ctl.console.style import Printer
-from rayllm_ctl.model.events import Event, Observed, Planned
+from rayllm_ctl.model.events import Downloading, Event, Observed, Planned
 from rayllm_ctl.model.observed.health import Cause, Health, State, StatusNode, format_queue
+from rayllm_ctl.model.observed.model_downloads import DownloadState, format_figures
 
 _LABEL = 11
 _Key = tuple[str, str, str]
@@ -61,8 +62,10 @@ class LinePrinter:
         self._nodes: dict[_Key, tuple[str, str]] = {}
         self._causes: set[tuple[str, str, str]] = set()
         self._notes: set[str] = set()
+        self._jobs: dict[str, tuple[DownloadState, int, int]] = {}
         self._counts = ""
         self._waiting = 0
+        self._downloads: dict[str, int] = {}
         self._state: State | None = None
 
     def __enter__(self) -> Self:
@@ -83,11 +86,14 @@ class LinePrinter:
             yield from (("plan" if number == 0 else "", line) for number, line in enumerate(summary(event.plan)))
         elif isinstance(event, Observed):
             yield from self._observed(event.health)
+        elif isinstance(event, Downloading):
+            yield from self._downloading(event)
         else:
             yield format_event(event, self._style)
 
     def _observed(self, health: Health) -> Iterator[tuple[str, str]]:
         yield from self._node_lines(health)
+        yield from self._download_lines(health)
         counts = f"{format_replicas(health)} running"
         if health.replicas_verified and counts != self._counts and health.replicas_wanted + health.replicas_running > 0:
             self._counts = counts
@@ -111,6 +117,30 @@ class LinePrinter:
             # While in progress, the message is the step, which the nodes have shown already.
             shown = health.state is State.PROGRESSING
             yield "state", health.state.value if shown else f"{health.state.value}: {health.message}"
+
+    def _downloading(self, event: Downloading) -> Iterator[tuple[str, str]]:
+        """A line for each tenth of a download, and at a change of its state."""
+        one = event.download
+        seen = (one.state, one.attempt, (one.percent or 0) // 10)
+        if self._jobs.get(one.job) != seen:
+            self._jobs[one.job] = seen
+            yield format_event(event, self._style)
+
+    def _download_lines(self, health: Health) -> Iterator[tuple[str, str]]:
+        """A line for each tenth of a download, and one at its end."""
+        for one in health.downloads or ():
+            before = self._downloads.get(one.job)
+            complete = one.state is DownloadState.COMPLETE
+            tenth = 10 if complete else (one.percent or 0) // 10
+            if tenth == before or (before is None and complete):
+                continue
+            figures = format_figures(one)
+            if complete:
+                yield "download", f"{one.model} is complete"
+            elif figures and (before is None or tenth > before):
+                yield "download", f"{one.model}: {figures}"
+            if complete or figures:
+                self._downloads[one.job] = tenth
 
     def _node_lines(self, health: Health) -> Iterator[tuple[str, str]]:
         several = any(node.kind == "cluster" for node in health.tree)
@@ -142,19 +172,25 @@ def _walk(nodes: Sequence[StatusNode]) -> Iterator[tuple[StatusNode, Sequence[St
 def _is_gone(key: _Key, health: Health) -> bool:
     """Whether nodes that left the tree have ended. A slow dashboard hides running replicas."""
     cluster, kind, _ = key
+    if kind == "download":
+        return False
     if kind in ("replica", "application"):
         return cluster not in health.serve_unread
     return kind != "cluster" or not any(node.cluster == cluster for node in health.tree)
 
 
 def _column(node: StatusNode) -> str:
-    return {"application": "serve", "replica": "replica", "endpoint": "endpoint"}.get(node.kind, "cluster")
+    return {"application": "serve", "replica": "replica", "endpoint": "endpoint", "download": "download"}.get(
+        node.kind, "cluster"
+    )
 
 
 def _sentence(node: StatusNode, workers: Sequence[str]) -> str:
     who = f"{node.cluster}: head" if node.kind == "head" else label_of(node, workers)
     if node.kind == "endpoint":
         return node.detail or "no address"
+    if node.kind == "download":
+        return f"{node.detail}: {node.state.lower()}"
     state = node.state.lower() if node.state.istitle() else node.state
     comma = "," if node.detail.startswith(("waits", "held", "container")) else ""
     return f"{who} {state}{comma} {node.detail}".rstrip()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -10,11 +10,13 @@ from rayllm_ctl.console.style import Printer
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed.health import Health, StatusNode, format_count
+from rayllm_ctl.model.observed.model_downloads import ModelDownload, format_figures
 
 _HEALTHY_STATES = frozenset({"RUNNING", "Running", "Ready", "HEALTHY", "Active", "Succeeded"})
 _MOVING = frozenset(
     {"Pending", "Scheduled", "Pulling", "Creating", "Waiting", "Starting", "STARTING", "DEPLOYING", "UPDATING",
-     "NOT_STARTED", "Terminating", "STOPPING", "PENDING_MIGRATION", "RECOVERING", "DELETING", "None", "Removing"}
+     "NOT_STARTED", "Terminating", "STOPPING", "PENDING_MIGRATION", "RECOVERING", "DELETING", "None", "Removing",
+     "Downloading", "Verifying", "Retrying", "Copying"}
 )  # fmt: skip
 
 FOLD = 6
@@ -40,10 +42,14 @@ class Observation(Protocol):
     @property
     def observed_at(self) -> datetime | None: ...
 
+    @property
+    def downloads(self) -> tuple[ModelDownload, ...] | None: ...
+
 
 def tree_lines(health: Observation, style: Printer) -> list[str]:
     """The tree, one line per node, in columns; with ages of nodes in progress."""
-    rows = list(_rows(health.tree, "", health.observed_at))
+    figures = {one.job: format_figures(one) for one in health.downloads or ()}
+    rows = list(_rows(health.tree, "", health.observed_at, figures))
     label = max((len(row.branch) + len(row.label) for row in rows), default=0)
     state = max((len(row.state) for row in rows), default=0)
     lines = []
@@ -86,14 +92,18 @@ def age(since: datetime | None, now: datetime | None) -> str:
     return format_duration((now - since).total_seconds())
 
 
-def _rows(nodes: Sequence[StatusNode], indent: str, now: datetime | None) -> Iterator[TreeRow]:
+def _rows(
+    nodes: Sequence[StatusNode], indent: str, now: datetime | None, figures: Mapping[str, str]
+) -> Iterator[TreeRow]:
+    """figures: of downloads, by the names of their nodes."""
     groups = list(_folded(nodes))
     for number, (node, label, count) in enumerate(groups):
         last = number == len(groups) - 1
         waited = age(node.since, now) if node.state not in _HEALTHY_STATES and node.kind != "endpoint" else ""
-        detail = f"{node.detail}  {waited}".strip() if count == 1 else waited
+        told = ": ".join(text for text in (node.detail, figures.get(node.name, "")) if text)
+        detail = f"{told}  {waited}".strip() if count == 1 else waited
         yield TreeRow(indent + ("└─ " if last else "├─ "), label, node.state, detail)
-        yield from _rows(node.children, indent + ("   " if last else "│  "), now)
+        yield from _rows(node.children, indent + ("   " if last else "│  "), now, figures)
 
 
 def _folded(nodes: Sequence[StatusNode]) -> Iterator[tuple[StatusNode, str, int]]:

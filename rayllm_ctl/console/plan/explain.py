@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rayllm_ctl.model.spec.explanation import FieldExplanation
 from rayllm_ctl.model.spec.service import API_VERSION
+from rayllm_ctl.model.text.explanation import FieldExplanation
 
 _WIDTH = 80
 

@@ -9,12 +9,14 @@ from rayllm_ctl.console.plan import transformers
 from rayllm_ctl.console.plan.figures import banded, counted, figure, minutes
 from rayllm_ctl.console.plan.gateway import gateway_lines
 from rayllm_ctl.console.plan.memory import memory_lines, memory_summary
+from rayllm_ctl.console.plan.storage import storage_line, storage_lines
 from rayllm_ctl.console.rows import LABEL, WIDTH, labelled
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.quantities import format_duration, gib
-from rayllm_ctl.model.plan.deployment import Deployment, PodPlacement, Runtime, ServeApplication, WorkerGroup
+from rayllm_ctl.model.plan.deployment import Deployment, Runtime, ServeApplication, WorkerGroup
 from rayllm_ctl.model.plan.plan import Cost, Plan, Throughput, UnknownCost
+from rayllm_ctl.model.plan.pods import PodPlacement
 from rayllm_ctl.model.spec.pod_contexts import lost
 
 MARKS = {"fits": "ok", "risky": "warning", "does-not-fit": "error", "invalid": "error"}
@@ -29,6 +31,8 @@ def short(plan: Plan) -> list[str]:
         lines.append(transformers.devices_summary(plan.transformers))
     if plan.startup:
         lines.append(f"ready in {_startup(plan, wide=False)}")
+    if plan.storage and plan.storage.way != "hub":
+        lines.append(storage_line(plan))
     lines += security(plan)
     return [line for line in lines if line]
 
@@ -114,6 +118,8 @@ def _rows(plan: Plan, wide: bool, alone: bool) -> Iterator[tuple[str, str]]:
         yield from (("speed", line) for line in _speed(plan.throughput, wide))
     if plan.startup:
         yield "ready in", _startup(plan, wide)
+        explained = wide or bool(plan.candidates or plan.formulas)
+        yield from (("weights", line) for line in storage_lines(plan, explained))
     if plan.cost:
         yield "cost", cost_line(plan.cost, wide)
     if plan.parallelism:
@@ -207,9 +213,10 @@ def _speed(speed: Throughput, wide: bool) -> Iterator[str]:
         ttft = figure(long.ttft, "{:.2f}", wide)
         yield f"TTFT {ttft} s for a prompt of {long.input_tokens:,} tokens, which 95 % do not exceed"
     if (measured := speed.calibration) is not None:
+        memory = "" if measured.kv_cache is None else f", ×{measured.kv_cache:.2f} KV cache"
         yield (
-            f"measured ×{measured.throughput:.2f} tokens/s, ×{measured.ttft:.2f} TTFT, ×{measured.tpot:.2f} TPOT "
-            f"on {measured.date}, {measured.in_flight:g} in flight"
+            f"measured ×{measured.throughput:.2f} tokens/s, ×{measured.ttft:.2f} TTFT, ×{measured.tpot:.2f} TPOT"
+            f"{memory} on {measured.date}, {measured.in_flight:g} in flight"
         )
     if speed.extrapolated:
         yield "not covered by measurements: " + "; ".join(x if wide else x.split(":")[0] for x in speed.extrapolated)
@@ -277,7 +284,12 @@ def _startup(plan: Plan, wide: bool) -> str:
     parts = ", ".join(f"{name} {minutes(band.typical)}" for name, band in steps if band.typical >= 1)
     total = start.total
     text = f"about {minutes(total.typical)} ({minutes(total.low)} to {minutes(total.high)})"
-    return text + (f": {parts}" if parts else "") + (f"; timeout {minutes(start.wait_seconds)}" if wide else "")
+    text += f": {parts}" if parts else ""
+    if start.model_download is not None:
+        text += f"; after the download of about {minutes(start.model_download.typical)}"
+    if start.further is not None and start.further != total:
+        text += f"; later replicas about {minutes(start.further.typical)}"
+    return text + (f"; timeout {minutes(start.wait_seconds)}" if wide else "")
 
 
 def cost_line(cost: Cost | UnknownCost, wide: bool) -> str:

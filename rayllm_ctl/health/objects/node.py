@@ -79,7 +79,11 @@ class Node:
         if any(self.labels.get(key) != value for key, value in selector.items()):
             return False
         terms = required_terms(pod)
-        return not terms or any(self._matches(term) for term in terms)
+        return not terms or self.matches_any(terms)
+
+    def matches_any(self, terms: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether the node satisfies one of the terms of a node selector."""
+        return any(self._matches(term) for term in terms)
 
     def _matches(self, term: Mapping[str, Any]) -> bool:
         expressions = fields.items(term, "matchExpressions")

@@ -9,6 +9,8 @@ from typing import Any
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.objects.quantity import ResourceQuantities, pod_requests
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import COMPONENT
+from rayllm_ctl.model.kube.model_downloads import DOWNLOAD_COMPONENT
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.health import Object
 
@@ -49,7 +51,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Pod:
-    """A Pod of a RayCluster, or of the Job that submits a RayJob: then `cluster` is empty."""
+    """A Pod of a RayCluster, or of a Job that submits a RayJob or downloads a model: then `cluster` is empty."""
 
     item: Object
     name: str
@@ -72,7 +74,9 @@ class Pod:
 
     @property
     def role(self) -> str:
-        return "head" if self.head else "worker" if self.cluster else "submitter"
+        if self.head or self.cluster:
+            return "head" if self.head else "worker"
+        return "download" if fields.label(self.item, COMPONENT) == DOWNLOAD_COMPONENT else "submitter"
 
     @property
     def alive(self) -> bool:
@@ -108,6 +112,10 @@ class Pod:
     def accelerators(self) -> int:
         """How many GPUs (or other accelerators) the pod asks for."""
         return int(sum(amount for resource, amount in self.requests.items() if is_accelerator(resource)))
+
+    def init_container(self, name: str) -> Container | None:
+        """The init container of that name, once the kubelet has told of it."""
+        return next((one for one in self.containers if one.init and one.name == name), None)
 
     def condition(self, type_: str) -> Mapping[str, Any]:
         return fields.condition(self.item, type_)

@@ -15,9 +15,10 @@ _EVERYWHERE = ("ConfigMap", "kube-root-ca.crt")
 
 
 def pod_templates(manifest: Object) -> dict[str, Object]:
-    """The pod templates of a rendered RayService, RayCluster or Deployment, by what they are for."""
-    if fields.kind(manifest) == "Deployment":
-        return {f"deployment/{fields.name(manifest)}": fields.mapping(manifest, "spec", "template")}
+    """The pod templates of a rendered RayService, RayCluster, Deployment or Job, by what they are for."""
+    if fields.kind(manifest) in ("Deployment", "Job"):
+        who = f"{fields.kind(manifest).lower()}/{fields.name(manifest)}"
+        return {who: fields.mapping(manifest, "spec", "template")}
     spec = cluster_spec(manifest)
     found: dict[str, Object] = {}
     if head := fields.mapping(spec, "headGroupSpec", "template"):

@@ -28,6 +28,7 @@ from rayllm_ctl.health.rules import (
     upgrade,
 )
 from rayllm_ctl.health.rules.jobs import submission
+from rayllm_ctl.health.rules.modelstorage import downloads, volumes
 from rayllm_ctl.health.rules.scheduling import machines, scheduling
 
 PodRule = Callable[[ServiceContext, Pod], Finding | None]
@@ -61,9 +62,12 @@ POD_RULES: tuple[PodRule, ...] = (
     scheduling.overlooked,
     images.image,
     storage.configuration,
+    volumes.image_volume,
     storage.unmounted,
+    volumes.vanished_claim,
     starts.no_sandbox,
     starts.head_unreachable,
+    downloads.copy_hindered,
     containers.out_of_memory,
     containers.killed_by_probe,
     containers.crash,

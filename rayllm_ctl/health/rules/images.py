@@ -9,6 +9,7 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects.pod import Container, Pod
 from rayllm_ctl.health.sentences.exceptions import one_line
+from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.text.hint import Hint
 
 _REASONS = (
@@ -93,25 +94,37 @@ def _failed(context: ServiceContext, pod: Pod, container: Container, said: str) 
     secrets = context.events.of("Pod", pod.name, "FailedToRetrieveImagePullSecret")
     # The back-off's own message may lack the reason, which only the pull's event has.
     text = f"{said} {told[-1].message if told else ''}"
-    kind = next(kind for kind in _KINDS if kind.pattern.search(text.replace(container.image, "")))
+    volume = _image_of_a_volume(pod, said)
+    image = volume or container.image
+    of = "a volume" if volume else f"container {container.name}"
+    kind = next(kind for kind in _KINDS if kind.pattern.search(text.replace(image, "")))
     return finding(
         "ImagePullFailed",
         pod.subject,
-        f"the image {container.image} of container {container.name} {kind.what}",
-        headline=f"the image {container.image} {kind.what}",
+        f"the image {image} of {of} {kind.what}",
+        headline=f"the image {image} {kind.what}",
         evidence=(
             f"{pod.subject}: {one_line(said, 500)}",
             *(event.quoted()[:500] for event in (*told[-1:], *secrets[-1:])),
         ),
-        hint=_hints(context, pod, container, kind.what),
+        hint=_hints(context, pod, container, kind.what, volume),
         terminal=kind.patience is not None and context.age(first) >= kind.patience,
         since=first,
-        key=(container.image,),
+        key=(image,),
     )
 
 
-def _hints(context: ServiceContext, pod: Pod, container: Container, what: str) -> tuple[Hint, ...]:
-    if container.name == "autoscaler":
+def _image_of_a_volume(pod: Pod, said: str) -> str:
+    """The image of an image volume, if it is the one that a message names: the kubelet pulls it for the container."""
+    volumes = fields.items(pod.item, "spec", "volumes")
+    references = (fields.text(one, "image", "reference") for one in volumes)
+    return next((one for one in references if one and one in said), "")
+
+
+def _hints(context: ServiceContext, pod: Pod, container: Container, what: str, volume: str) -> tuple[Hint, ...]:
+    if volume:
+        change = Hint(remark="spec.storage.model.image.reference: one that the cluster can pull")
+    elif container.name == "autoscaler":
         change = Hint(f"kubectl edit {context.resource} -n {context.namespace}", "autoscalerOptions.image")
     else:
         change = Hint(f"{context.deploy} --image IMAGE", "one that the cluster can pull")

@@ -18,6 +18,7 @@ from rayllm_ctl.health.rules.probes import replicas_since, unready_workers
 from rayllm_ctl.health.rules.starts import WAIT_FOR_HEAD
 from rayllm_ctl.health.statustree import stage_since
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.model_downloads import COPY_CONTAINER, WAIT_CONTAINER
 from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.text.hint import Hint
@@ -65,7 +66,7 @@ def overdue(context: ServiceContext, *, seen: bool = True) -> Finding | None:
     now = _unseen_change(context) or (_settling(context, cluster) if cluster.complete else _step(context, cluster))
     if now is None or now.began is None:
         return None
-    waited, limit = context.age(now.began), _limit(cluster)
+    waited, limit = context.age(now.began), start_limit(cluster)
     warnings = _repeated(context, _events(context, cluster, now), now.began)
     if not (waited >= limit and seen) and not (warnings and waited >= WARNED):
         return None
@@ -193,7 +194,8 @@ def _of_pod(context: ServiceContext, pod: Pod) -> _Step | None:
         return _Step("ImagePullFailed", pod.subject, began, pod)
     init = next((one for one in pod.containers if one.init and one.state == "running"), None)
     if init is not None:
-        code = "HeadUnreachable" if init.name == WAIT_FOR_HEAD else "ContainerCrash"
+        waits = {WAIT_FOR_HEAD: "HeadUnreachable", WAIT_CONTAINER: "DownloadFailed", COPY_CONTAINER: "DownloadStuck"}
+        code = waits.get(init.name, "ContainerCrash")
         return _Step(code, pod.subject, init.started or began, pod)
     claims = [one for one in fields.items(pod.item, "spec", "volumes") if "persistentVolumeClaim" in one]
     return _Step("VolumeNotReady" if claims else "PodSandboxFailed", pod.subject, began, pod)
@@ -229,7 +231,7 @@ def _of_serve(cluster: RayCluster, head: Pod) -> _Step | None:
     return _Step("ApplicationFailed", subject, replica.started, pod)
 
 
-def _limit(cluster: RayCluster) -> float:
+def start_limit(cluster: RayCluster) -> float:
     """Seconds for a step: what the plan gives the engine, by the pods' environment or the server's startup probe."""
     found = [LIMIT]
     for pod in cluster.pods:

@@ -100,6 +100,15 @@ def cluster_refused(context: ServiceContext) -> Finding | None:
     )
 
 
+def job_refused(context: ServiceContext, job: str) -> Finding | None:
+    """The API server rejects the pods of a Job."""
+    events = context.events.of("Job", job)
+    failed = [event for event in events if event.reason == "FailedCreate" and not _BENIGN.search(event.message)]
+    if not failed or context.age(failed[-1].last) > ONGOING:
+        return None
+    return _classified(context, f"job/{job}", failed[-1].message, (failed[-1].quoted()[:500],), failed[0].first)
+
+
 def invalid_cluster(context: ServiceContext, cluster: RayCluster) -> Finding | None:
     """KubeRay rejected the RayCluster: unlike a RayService's, its status says nothing; there is only an event."""
     found = context.events.last("RayCluster", cluster.name, "InvalidRayClusterSpec", "InvalidRayClusterMetadata")

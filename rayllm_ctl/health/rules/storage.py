@@ -10,6 +10,7 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects.events import ONGOING, ObjectEvent
 from rayllm_ctl.health.objects.pod import Container, Pod
+from rayllm_ctl.health.rules.modelstorage.hints import access_modes_hints, zone_hints
 from rayllm_ctl.health.sentences.exceptions import one_line
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.text.hint import Hint
@@ -88,9 +89,13 @@ def unbound(context: ServiceContext, pod: Pod, sentence: str) -> Finding | None:
             evidence = (*(event.quoted() for event in trouble[-2:]), f"{pod.subject}: {sentence}")
             return _claim_problem(context, pod, name, told, evidence, terminal=phase == "Lost")
     names = ", ".join(_claims(pod)) or "a claim"
+    elsewhere = "node affinity conflict" in sentence
+    told = "has its volume in another zone or on another node than" if elsewhere else "cannot be used:"
+    who = " the nodes that the pod may run on:" if elsewhere else ""
     return _claim_problem(
-        context, pod, names, f"cannot be used: {sentence}", (f"{pod.subject}: {sentence}",), terminal=False
-    )
+        context, pod, names, f"{told}{who} {sentence}", (f"{pod.subject}: {sentence}",), terminal=False,
+        more=zone_hints(context, pod, next(iter(_claims(pod)), "")) if elsewhere else (),
+    )  # fmt: skip
 
 
 def unprovisioned(context: ServiceContext, pod: Pod) -> Finding | None:
@@ -104,15 +109,16 @@ def unprovisioned(context: ServiceContext, pod: Pod) -> Finding | None:
 
 
 def _claim_problem(
-    context: ServiceContext, pod: Pod, name: str, told: str, evidence: Sequence[str], *, terminal: bool
-) -> Finding:
+    context: ServiceContext, pod: Pod, name: str, told: str, evidence: Sequence[str], *, terminal: bool,
+    more: Sequence[Hint] = (),
+) -> Finding:  # fmt: skip
     return finding(
         "VolumeNotReady",
         f"persistentvolumeclaim/{name}",
         f"the volume claim {name} of {pod.subject} {told}",
         headline=f"the volume claim {name} is not ready",
         evidence=evidence,
-        hint=(Hint(f"kubectl describe pvc {name} -n {context.namespace}"), Hint("kubectl get storageclass")),
+        hint=(*more, Hint(f"kubectl describe pvc {name} -n {context.namespace}"), Hint("kubectl get storageclass")),
         terminal=terminal,
         since=fields.when(pod.condition("PodScheduled"), "lastTransitionTime") or pod.created,
         key=(name,),
@@ -125,7 +131,10 @@ def _unmountable(context: ServiceContext, pod: Pod, event: ObjectEvent) -> Findi
         (one for one in fields.items(pod.item, "spec", "volumes") if named and one.get("name") == named[1]), {}
     )
     path = fields.text(volume, "hostPath", "path")
-    claim = fields.text(volume, "persistentVolumeClaim", "claimName")
+    claim = fields.text(volume, "persistentVolumeClaim", "claimName") or _claim_of(
+        context, pod, named[1] if named else ""
+    )
+    elsewhere = claim and event.message.startswith("Multi-Attach error")
     source = f" (folder {path} of the node)" if path else f" (claim {claim})" if claim else ""
     what = f"volume {named[1]}" if named else "a volume"
     return finding(
@@ -134,12 +143,21 @@ def _unmountable(context: ServiceContext, pod: Pod, event: ObjectEvent) -> Findi
         f"{what}{source} of {pod.subject} cannot be mounted on {pod.node}: {one_line(event.message, 400)}",
         headline=f"{what} cannot be mounted",
         evidence=(event.quoted(),),
-        hint=(Hint(f"kubectl describe pvc {claim} -n {context.namespace}"),) if claim
+        hint=(*(access_modes_hints(context, pod, claim) if elsewhere else ()),
+              Hint(f"kubectl describe pvc {claim} -n {context.namespace}")) if claim
         else (Hint(f"kubectl describe pod {pod.name} -n {context.namespace}"),),
         terminal="type check failed" in event.message and context.age(event.first) >= GRACE,
         since=event.first,
         key=(what, source),
     )  # fmt: skip
+
+
+def _claim_of(context: ServiceContext, pod: Pod, volume: str) -> str:
+    """The claim of a pod that is bound to a PersistentVolume, which the events of attaching name."""
+    return next(
+        (name for name in _claims(pod) if volume and fields.text(context.claim(name), "spec", "volumeName") == volume),
+        "",
+    )
 
 
 def _missing(

@@ -96,6 +96,7 @@ KINDS: Mapping[tuple[str, str], Kind] = _table(
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "cluster"),
     ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "cluster"),
     ("storage.k8s.io/v1", "StorageClass", "storageclasses", "cluster"),
+    ("storage.k8s.io/v1", "CSIDriver", "csidrivers", "cluster"),
     ("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", "ns"),
     ("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", "cluster"),
     ("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", "cluster"),
@@ -107,7 +108,7 @@ KINDS: Mapping[tuple[str, str], Kind] = _table(
 
 APPLIED = (
     "RayService", "RayCluster", "RayJob", "Service", "Ingress", "HTTPRoute", "NetworkPolicy", "PodDisruptionBudget",
-    "Deployment", "ServiceMonitor", "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount",
+    "Deployment", "Job", "ServiceMonitor", "PodMonitor", "PrometheusRule", "RoleBinding", "Role", "ServiceAccount",
     "ConfigMap",
 )  # fmt: skip
 """Kinds that are deleted with a service, dependencies last. Never here: namespaces, Secrets, claims (data)."""

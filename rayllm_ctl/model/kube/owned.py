@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rayllm_ctl.model.kube.model_downloads import is_kept
+
 DECLARING = "LLMService"
 """The kind of which the objects that run a service may be children: the controller makes them then."""
 
@@ -22,12 +24,10 @@ def owner_reference(owner: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def owned(manifest: Mapping[str, Any], owner: Mapping[str, Any]) -> dict[str, Any]:
-    """A rendered manifest as a child of `owner`, in its namespace."""
-    metadata = {
-        **manifest["metadata"],
-        "namespace": owner["metadata"]["namespace"],
-        "ownerReferences": [owner_reference(owner)],
-    }
+    """A rendered manifest as a child of `owner`, in its namespace. A claim is none: its data outlives the owner."""
+    metadata = {**manifest["metadata"], "namespace": owner["metadata"]["namespace"]}
+    if not is_kept(manifest):
+        metadata["ownerReferences"] = [owner_reference(owner)]
     return {**manifest, "metadata": metadata}
 
 

@@ -1,17 +1,16 @@
 """The progress of a batch job's driver from its log: lines `rayllm-batch {json}` among those of Ray and vLLM.
 
-The driver is rayllm_ctl.serving.batch; this is the reader's side. Fields that are not known here are ignored, as are
-lines that are cut off or are not what they claim to be.
+The driver is rayllm_ctl.serving.batch; this is the reader's side.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.observed.marked_lines import read_count, read_marked, read_number, read_text
 from rayllm_ctl.model.text.json_form import OMIT_NONE
 
 DRIVER_MARK = "rayllm-batch "
@@ -110,7 +109,7 @@ def read_log(text: str) -> DriverReport:
     result: Result | None = None
     failure: JobFailure | None = None
     for line in text.splitlines():
-        said = _said(line)
+        said = read_marked(line, DRIVER_MARK)
         match said.get("event"):
             case "progress":
                 progress, result, failure = _progress(said), None, None
@@ -121,32 +120,20 @@ def read_log(text: str) -> DriverReport:
     return DriverReport(progress, result, failure)
 
 
-def _said(line: str) -> Mapping[str, Any]:
-    """The JSON of a line, empty if it has none. A progress bar of a library may stand before it."""
-    _, mark, written = line.rpartition(DRIVER_MARK + "{")
-    if not mark:
-        return {}
-    try:
-        found, _ = json.JSONDecoder().raw_decode("{" + written)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _progress(said: Mapping[str, Any]) -> Progress:
     phase = said.get("phase")
     return Progress(
         phase=phase if phase in PHASES else "",
-        rows=_count(said, "rows"),
-        done=_count(said, "done"),
-        errors=_count(said, "errors"),
-        resumed=_count(said, "resumed"),
-        prompt_tokens=_count(said, "promptTokens"),
-        completion_tokens=_count(said, "completionTokens"),
-        rows_per_second=_number(said, "rowsPerSecond") or 0.0,
-        tokens_per_second=_number(said, "tokensPerSecond") or 0.0,
-        eta_seconds=_number(said, "etaSeconds"),
-        elapsed_seconds=_number(said, "elapsedSeconds") or 0.0,
+        rows=read_count(said, "rows"),
+        done=read_count(said, "done"),
+        errors=read_count(said, "errors"),
+        resumed=read_count(said, "resumed"),
+        prompt_tokens=read_count(said, "promptTokens"),
+        completion_tokens=read_count(said, "completionTokens"),
+        rows_per_second=read_number(said, "rowsPerSecond") or 0.0,
+        tokens_per_second=read_number(said, "tokensPerSecond") or 0.0,
+        eta_seconds=read_number(said, "etaSeconds"),
+        elapsed_seconds=read_number(said, "elapsedSeconds") or 0.0,
     )
 
 
@@ -154,36 +141,21 @@ def _result(said: Mapping[str, Any]) -> Result:
     written = said.get("firstErrors")
     rows = written if isinstance(written, list) else []
     return Result(
-        rows=_count(said, "rows"),
-        answered=_count(said, "answered"),
-        errors=_count(said, "errors"),
-        resumed=_count(said, "resumed"),
-        prompt_tokens=_count(said, "promptTokens"),
-        completion_tokens=_count(said, "completionTokens"),
-        elapsed_seconds=_number(said, "elapsedSeconds") or 0.0,
-        output=_text(said, "output"),
-        first_errors=tuple(RowError(_text(row, "rowId"), _text(row, "error")) for row in rows if isinstance(row, dict)),
-        max_errors=None if _number(said, "maxErrors") is None else _count(said, "maxErrors"),
+        rows=read_count(said, "rows"),
+        answered=read_count(said, "answered"),
+        errors=read_count(said, "errors"),
+        resumed=read_count(said, "resumed"),
+        prompt_tokens=read_count(said, "promptTokens"),
+        completion_tokens=read_count(said, "completionTokens"),
+        elapsed_seconds=read_number(said, "elapsedSeconds") or 0.0,
+        output=read_text(said, "output"),
+        first_errors=tuple(
+            RowError(read_text(row, "rowId"), read_text(row, "error")) for row in rows if isinstance(row, dict)
+        ),
+        max_errors=None if read_number(said, "maxErrors") is None else read_count(said, "maxErrors"),
     )
 
 
 def _failure(said: Mapping[str, Any]) -> JobFailure:
-    code = _text(said, "code")
-    return JobFailure(code if code in CODES else "Failed", _text(said, "message"), _text(said, "hint"))
-
-
-def _number(said: Mapping[str, Any], key: str) -> float | None:
-    """A number that is finite and not negative, or None."""
-    value = said.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e18:
-        return None
-    return float(value)
-
-
-def _count(said: Mapping[str, Any], key: str) -> int:
-    return int(_number(said, key) or 0)
-
-
-def _text(said: Mapping[str, Any], key: str) -> str:
-    value = said.get(key)
-    return value if isinstance(value, str) else ""
+    code = read_text(said, "code")
+    return JobFailure(code if code in CODES else "Failed", read_text(said, "message"), read_text(said, "hint"))

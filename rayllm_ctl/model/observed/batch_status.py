@@ -9,6 +9,7 @@ from enum import StrEnum
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.observed.batch_progress import Progress, Result
 from rayllm_ctl.model.observed.health import Cause, StatusNode
+from rayllm_ctl.model.observed.model_downloads import ModelDownload
 from rayllm_ctl.model.text.json_form import OMIT_NONE
 
 SETTINGS = "settings.json"
@@ -46,7 +47,7 @@ class BatchHealth:
     result: its totals at the end. output: where the answers are, empty if that is unknown.
     attempt, attempts: the number of this try and of all that `retries` allows.
     started, ended: when KubeRay took it up, and when it ended. since: when it came into this state. observed_at: the
-    time of the Snapshot.
+    time of the Snapshot. downloads: models that Jobs download into shared storage; None if there are none.
     """
 
     state: JobState
@@ -64,6 +65,7 @@ class BatchHealth:
     ended: datetime | None = None
     since: datetime | None = None
     observed_at: datetime | None = None
+    downloads: tuple[ModelDownload, ...] | None = field(default=None, metadata=OMIT_NONE)
 
     @property
     def terminal_cause(self) -> Cause | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.observed.external import ExternalAddress
+from rayllm_ctl.model.observed.model_downloads import ModelDownload
 from rayllm_ctl.model.text.hint import Hint
 from rayllm_ctl.model.text.json_form import OMIT_NONE
 
@@ -47,7 +48,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class StatusNode:
-    """A node of the status tree: `kind` is cluster, head, worker, application, replica or endpoint.
+    """A node of the status tree: `kind` is download, cluster, head, worker, application, replica or endpoint.
 
     `state` is one word (Pulling, Running, DEPLOYING; of a cluster its role), `detail` says where it is or what it waits
     for; neither changes with time alone. `since`: when this state began. `cluster`: the RayCluster it belongs to.
@@ -100,6 +101,7 @@ class Health:
     serve_unread: RayClusters whose Serve state could not be read, so that their replicas are missing from the tree.
     queue: requests that wait and run, of a service with a gateway; None if that is unknown.
     external: addresses outside the cluster; they do not affect the state, which is that of the model.
+    downloads: models that Jobs download into shared storage, complete ones included; None if the service has none.
     notes: what could not be read, and why. observed_at: the time of the Snapshot, from which ages count.
     """
 
@@ -118,6 +120,7 @@ class Health:
     since: datetime | None = None
     observed_at: datetime | None = None
     queue: QueueState | None = field(default=None, metadata=OMIT_NONE)
+    downloads: tuple[ModelDownload, ...] | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True)

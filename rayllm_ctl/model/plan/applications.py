@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.plan.deployment import Autoscaler, CodeVolume, PodTemplate, Runtime, WorkerGroup
+from rayllm_ctl.model.plan.deployment import Autoscaler, CodeVolume, Runtime, WorkerGroup
+from rayllm_ctl.model.plan.pods import PodTemplate
 from rayllm_ctl.model.plan.surroundings import Entrance
 from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.ray_options import RayOptions, Upgrade

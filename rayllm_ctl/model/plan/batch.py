@@ -7,8 +7,10 @@ from dataclasses import field
 from typing import Any
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.plan.deployment import Autoscaler, PodTemplate, Runtime, WorkerGroup
+from rayllm_ctl.model.plan.deployment import Autoscaler, Runtime, WorkerGroup
 from rayllm_ctl.model.plan.plan import Band, Plan
+from rayllm_ctl.model.plan.pods import PodTemplate
+from rayllm_ctl.model.plan.storage import ModelStoragePlan
 from rayllm_ctl.model.spec.batch import Concurrency
 from rayllm_ctl.model.spec.patches import Patch
 from rayllm_ctl.model.spec.pod_options import Pods
@@ -61,6 +63,7 @@ class BatchDeployment:
     pod_security: PodSecurity
     patches: tuple[Patch, ...]
     suspend: bool
+    storage: ModelStoragePlan | None = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ class Calibration:
 
     They hold for the model on this GPU, TP, PP, vLLM version and quantization. date: of the measurement, ISO 8601.
     in_flight: requests in one replica at the time, with so many input and output tokens on average; requests: how many
-    were measured.
+    were measured. kv_cache: measured KV cache of the fullest GPU as a part of the planned one, of which
+    kv_cache_bytes and planned_kv_cache_bytes are the sizes; it corrects no plan, but says how wrong one was.
     """
 
     model: str
@@ -32,6 +33,9 @@ class Calibration:
     requests: int
     quantization: str | None = field(default=None, metadata=OMIT_NONE)
     kv_cache_dtype: str | None = field(default=None, metadata=OMIT_NONE)
+    kv_cache: float | None = field(default=None, metadata=OMIT_NONE)
+    kv_cache_bytes: int | None = field(default=None, metadata=OMIT_NONE)
+    planned_kv_cache_bytes: int | None = field(default=None, metadata=OMIT_NONE)
 
     @property
     def holds_for(self) -> tuple[str, str, int, int, str, str, str]:

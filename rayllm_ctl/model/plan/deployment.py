@@ -10,14 +10,16 @@ from dataclasses import field
 from typing import Annotated, Any
 
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.model.plan.pods import PodTemplate
+from rayllm_ctl.model.plan.storage import ModelStoragePlan
 from rayllm_ctl.model.plan.surroundings import Backend, Entrance, NetworkRules, RedisServer, Scraping
 from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.patches import Patch
-from rayllm_ctl.model.spec.pod_options import EnvironmentSource, KeyOf, ObjectName, Pods
+from rayllm_ctl.model.spec.pod_options import Pods
 from rayllm_ctl.model.spec.ray_options import RayOptions, Upgrade
 from rayllm_ctl.model.spec.security import PodSecurity
 from rayllm_ctl.model.spec.serve_options import ServeProxies
-from rayllm_ctl.model.spec.service import Adapter, Mode, Toleration, Volume
+from rayllm_ctl.model.spec.service import Adapter, Mode, Volume
 from rayllm_ctl.model.text.json_form import OMIT_NONE
 
 
@@ -80,6 +82,9 @@ class ServeApplication:
     adapters: Annotated[tuple[Adapter, ...] | None, "LoRA adapters that the engine loads; null for none."] = field(
         default=None, metadata=OMIT_NONE
     )
+    tokenizer: Annotated[
+        str | None, "Repository from which the ingress loads the tokenizer; empty: it does not; null: model_source."
+    ] = field(default=None, metadata=OMIT_NONE)
 
 
 @dataclass(frozen=True)
@@ -119,63 +124,6 @@ class CodeVolume:
     )
     digest: Annotated[str, "Digest of the code, whatever its comments are; empty for files of the user's."] = ""
     annotations: Annotated[Mapping[str, str], "Annotations of the ConfigMap."] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class EnvVar:
-    """A variable of the containers: a value, a key of a Secret or a ConfigMap, or a field of the pod."""
-
-    name: Annotated[str, "Name of the variable."]
-    value: Annotated[str | None, "Its value; null where it is taken from elsewhere."] = None
-    secret: KeyOf | None = None
-    config_map: KeyOf | None = None
-    field_path: Annotated[str | None, "Field of the pod that is its value."] = None
-
-
-@dataclass(frozen=True)
-class PodPlacement:
-    """Where pods may run."""
-
-    node_selector: Annotated[Mapping[str, str], "Labels that a node must have."]
-    affinity: Annotated[
-        Mapping[str, Any], "Affinity as Kubernetes writes it: the user's, and that for the labels of the GPU's nodes."
-    ]
-    tolerations: tuple[Toleration, ...]
-
-
-@dataclass(frozen=True)
-class PodTemplate:
-    """Settings of the pods of the head or of a group of workers, beyond the sizes of their container.
-
-    Raw parts have the form in which Kubernetes writes them. Kubernetes expands $(NAME) in the value of a variable from
-    those before it, so their order counts.
-    """
-
-    placement: PodPlacement
-    labels: Annotated[Mapping[str, str], "Labels of the pods."]
-    annotations: Annotated[Mapping[str, str], "Annotations of the pods."]
-    service_account_name: Annotated[str | None, "Service account; null: the namespace's default one."]
-    image_pull_secrets: tuple[ObjectName, ...]
-    priority_class_name: Annotated[str | None, "PriorityClass; null for none."]
-    runtime_class_name: Annotated[str | None, "RuntimeClass; null for none."]
-    topology_spread_constraints: Annotated[
-        tuple[Mapping[str, Any], ...], "Topology spread constraints as Kubernetes writes them."
-    ]
-    security_context: Annotated[Mapping[str, Any], "Security context of the pod as Kubernetes writes it."]
-    container_security_context: Annotated[
-        Mapping[str, Any], "Security context of its containers as Kubernetes writes it."
-    ]
-    env: tuple[EnvVar, ...]
-    env_from: tuple[EnvironmentSource, ...]
-    keys_secret: Annotated[str | None, "Secret with API keys that is mounted; it need not exist. null: none."] = field(
-        default=None, metadata=OMIT_NONE
-    )
-    spread_over_nodes: Annotated[
-        bool, "Whether pods of a group run on different nodes where they can; topologySpreadConstraints replace it."
-    ] = False
-    grace_period: Annotated[int | None, "Seconds until a pod that has to end is killed; null: 30."] = field(
-        default=None, metadata=OMIT_NONE
-    )
 
 
 @dataclass(frozen=True)
@@ -245,6 +193,7 @@ class Deployment:
     gateway: the settings of the gateway as the ingress takes them in its user_config; None: there is no gateway.
     head_serves: whether the head is among the addresses of the service.
     serving_code: whether the pods mount the code of ingress and gateway.
+    storage: what is rendered for the model's files and the caches; what pods mount of them is in their templates.
     applications: those of the user's own, whose workers are the last; code: their Python files.
     worker_groups: that of the ingress, if it has one, and then those with engines; in mode raycluster the last one has
     the further pods of replicas that need several.
@@ -280,6 +229,7 @@ class Deployment:
     serving_code: bool = False
     applications: tuple[OtherApplication, ...] | None = field(default=None, metadata=OMIT_NONE)
     code: CodeVolume | None = field(default=None, metadata=OMIT_NONE)
+    storage: ModelStoragePlan | None = field(default=None, metadata=OMIT_NONE)
 
     @property
     def worker(self) -> WorkerGroup:

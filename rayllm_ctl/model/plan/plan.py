@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
@@ -14,6 +15,8 @@ from rayllm_ctl.model.plan.transformers import TransformersPlan
 from rayllm_ctl.model.text.json_form import OMIT_NONE, json_key
 
 Verdict = Literal["fits", "risky", "does-not-fit", "invalid"]
+StorageKind = Literal["hub", "hub-cache", "claim", "claim-on-disk", "bucket-copy", "bucket-stream", "image", "path"]
+"""How the weights come to the pods; path: a folder that the pods have anyway."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +122,74 @@ class PodSizes:
 
 @dataclass(frozen=True)
 class StartupPlan:
-    """How long until ready, by step, in seconds; `wait_seconds` is the limit that probes and waits use."""
+    """How long until ready, by step, in seconds; `wait_seconds` is the limit that probes and waits use.
+
+    download: what a pod fetches before it loads. way: where the weights come from. further: total of a later replica,
+    which finds what the first one left in shared caches. model_download: of the Job of a mirror, which pods wait for;
+    not part of the total.
+    """
 
     download: Band = field(metadata=json_key("downloadSeconds"))
     load: Band = field(metadata=json_key("loadSeconds"))
     compile: Band = field(metadata=json_key("compileSeconds"))
     total: Band = field(metadata=json_key("totalSeconds"))
     wait_seconds: int
+    way: StorageKind = "hub"
+    further: Band | None = field(default=None, metadata={**json_key("furtherTotalSeconds"), **OMIT_NONE})
+    model_download: Band | None = field(default=None, metadata={**json_key("modelDownloadSeconds"), **OMIT_NONE})
+
+    @property
+    def ready(self) -> Band:
+        """Seconds from the apply until the first replica is ready, with the Job of a mirror."""
+        first, job = self.total, self.model_download
+        if job is None:
+            return first
+        return Band(first.low + job.low, first.typical + job.typical, first.high + job.high)
+
+    @property
+    def deploy_wait_seconds(self) -> int:
+        """The limit of a wait for the whole service: that of its replicas, after the Job of a mirror."""
+        job = 0.0 if self.model_download is None else 1.5 * self.model_download.high
+        return self.wait_seconds + 60 * math.ceil(job / 60)
+
+
+@dataclass(frozen=True)
+class StorageWay:
+    """One way to bring the weights to all pods.
+
+    first: seconds to the first answer, with the download of a mirror; further: of a later replica. downloaded_bytes:
+    from the Hub, for all replicas; read_bytes: what all pods read from claim, bucket or registry. setting: a flag or
+    a field below spec.
+    """
+
+    way: StorageKind
+    first: Band = field(metadata=json_key("firstAnswerSeconds"))
+    further: Band = field(metadata=json_key("furtherAnswerSeconds"))
+    downloaded_bytes: int
+    read_bytes: int
+    needs: str
+    setting: str
+
+
+@dataclass(frozen=True)
+class StoragePlan:
+    """The weights' files and the ways to them.
+
+    files_bytes: size of the checkpoint's files, which claims are sized by; counted: whether it was read from the files,
+    not derived from the model's config. pods: how many load the weights, with all replicas. way: that of the service.
+    page_cache: seconds to the first answer of a replica whose node has the files in memory. ways: none if the weights
+    are in a folder of the pods.
+    """
+
+    files_bytes: int
+    counted: bool
+    replicas: int
+    pods: int
+    way: StorageKind
+    ways: tuple[StorageWay, ...]
+    recommended: StorageKind | None
+    reason: str
+    page_cache: Band = field(metadata=json_key("pageCacheSeconds"))
 
 
 @dataclass(frozen=True)
@@ -266,6 +330,7 @@ class Plan:
     memory: MemoryPlan | None = None
     pods: PodSizes | None = None
     startup: StartupPlan | None = None
+    storage: StoragePlan | None = field(default=None, metadata=OMIT_NONE)
     throughput: Throughput | None = None
     cost: Cost | UnknownCost | None = None
     suggestions: tuple[Suggestion, ...] = ()
@@ -281,6 +346,11 @@ class Plan:
     @property
     def runs(self) -> bool:
         return self.verdict in ("fits", "risky")
+
+    @property
+    def file_bytes(self) -> int | None:
+        """Of the model's files, where they are known."""
+        return None if self.storage is None else self.storage.files_bytes
 
     @property
     def each(self) -> Mapping[str, Plan]:

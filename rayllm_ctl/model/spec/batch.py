@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.spec.form import LENGTHS, SECONDS, SecretKey
+from rayllm_ctl.model.spec.model_storage import Caches, ModelStorage
 from rayllm_ctl.model.spec.patches import Patch
 from rayllm_ctl.model.spec.pod_options import Pods
 from rayllm_ctl.model.spec.ray_options import RayOptions
@@ -32,9 +33,6 @@ SETTINGS_VOLUME = "batch-settings"
 
 ADDED_COLUMNS = ("answer", "finish_reason", "prompt_tokens", "completion_tokens", "error", "row_id")
 """The columns that a job adds to those of its input."""
-
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": False, "AWS_SECRET_ACCESS_KEY": False, "AWS_SESSION_TOKEN": True}
-"""Keys of a Secret with S3 credentials, which become variables of the same names; and whether they may be missing."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,11 @@ class Sampling:
 
 @dataclass(frozen=True)
 class BatchStorage:
-    """Volumes of the pods, and access to an object store."""
+    """Volumes of the pods, where the weights come from, caches, and access to the object store of input and output."""
 
     volumes: Annotated[tuple[Volume, ...], "Volumes that are mounted into head and workers."] = ()
+    model: Annotated[ModelStorage | None, "Where the weights come from; by default each pod downloads them."] = None
+    caches: Annotated[Caches | None, "What later starts find again."] = None
     endpoint: Annotated[str | None, "Address of a self-hosted S3 service: http://minio:9000."] = None
     region: Annotated[str | None, "Region of the buckets."] = None
     anonymous: Annotated[bool, "Read public buckets without credentials."] = False

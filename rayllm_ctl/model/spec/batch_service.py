@@ -22,7 +22,7 @@ def service_of(batch: BatchJob) -> LLMService:
         accelerator=batch.accelerator,
         parallelism=batch.parallelism,
         replicas=Replicas(min=min(low, high), max=high),
-        storage=Storage(batch.storage.volumes),
+        storage=Storage(batch.storage.volumes, batch.storage.model, batch.storage.caches),
         scheduling=batch.scheduling,
         resources=Resources(head=batch.resources.head, worker=batch.resources.worker),
         pods=batch.pods,

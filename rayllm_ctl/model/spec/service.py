@@ -14,6 +14,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.spec.exposure import Exposure
 from rayllm_ctl.model.spec.form import LENGTHS, QUANTITY, SECONDS, Instead, SecretKey, Wrapped
 from rayllm_ctl.model.spec.gateway import Gateway
+from rayllm_ctl.model.spec.model_storage import Caches, ModelStorage
 from rayllm_ctl.model.spec.operations import Availability, Monitoring
 from rayllm_ctl.model.spec.own_applications import OwnApplication
 from rayllm_ctl.model.spec.patches import Patch
@@ -167,9 +168,11 @@ class Volume:
 
 @dataclass(frozen=True)
 class Storage:
-    """Volumes of the pods."""
+    """Volumes of the pods, where the weights come from, and caches."""
 
     volumes: Annotated[tuple[Volume, ...], "Volumes that are mounted into head and workers."] = ()
+    model: Annotated[ModelStorage | None, "Where the weights come from; by default each pod downloads them."] = None
+    caches: Annotated[Caches | None, "What later starts find again."] = None
 
 
 @dataclass(frozen=True)

@@ -55,3 +55,19 @@ REDIS_URL = Pattern(r"rediss?://[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?(?::\d{
 
 ADAPTER_STORE = Pattern(r"(s3|gs|abfss|azure)://[A-Za-z0-9][^\s?#\\]*")
 """A folder in an object store from which Ray Serve LLM 2.60 copies files (common/callbacks/cloud_downloader.py)."""
+
+ENDPOINT = Pattern(r"https?://[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?(?::\d{1,5})?/?")
+"""The address of an S3 service; no credentials, no path."""
+
+REGION = Pattern(r"[A-Za-z0-9](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+
+_SEGMENT = r"\.{0,2}[A-Za-z0-9_=+,~-][A-Za-z0-9._=+,~-]*"
+_BUCKET = r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
+BUCKET_FOLDER = Pattern(rf"(?:s3|gs)://{_BUCKET}(?:/{_SEGMENT})*/?")
+"""A folder of an S3 or GCS bucket, or its root; no glob, no `..`."""
+
+WEB_FOLDER = Pattern(
+    r"https://[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?(?::\d{1,5})?"
+    rf"(?:/{_SEGMENT.replace('~', '%~')})*/?"
+)
+"""The address of a folder on a web server; no credentials, no query."""

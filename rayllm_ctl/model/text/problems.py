@@ -30,5 +30,7 @@ class Problem:
 
 
 def quoted(value: str) -> str:
-    """`value` in double quotes, as errors show what a user gave; line breaks and control characters are escaped."""
-    return json.dumps(value, ensure_ascii=False)
+    """`value` in double quotes, as errors show what a user gave; line breaks, control characters and those that
+    turn the direction of text are escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)

@@ -11,13 +11,18 @@ from dataclasses import replace
 
 from rayllm_ctl.model.kube.labels import BATCH, SERVICE
 from rayllm_ctl.model.plan.batch import BatchDeployment, BatchEstimate, BatchPlan
-from rayllm_ctl.model.plan.deployment import EnvVar, PodTemplate, WorkerGroup
+from rayllm_ctl.model.plan.deployment import WorkerGroup
 from rayllm_ctl.model.plan.plan import Band, Cost, EngineSettings, ParallelismPlan, Plan, PodSizes
-from rayllm_ctl.model.spec.batch import CREDENTIALS, BatchJob
+from rayllm_ctl.model.plan.pods import EnvVar, PodTemplate
+from rayllm_ctl.model.plan.storage import ModelStoragePlan
+from rayllm_ctl.model.spec.batch import BatchJob
+from rayllm_ctl.model.spec.batch_service import service_of
+from rayllm_ctl.model.spec.model_storage import CREDENTIALS
 from rayllm_ctl.model.spec.pod_options import KeyOf
 from rayllm_ctl.planner.batch.settings import settings_of
 from rayllm_ctl.planner.deployment.deployment import AUTOSCALER
 from rayllm_ctl.planner.deployment.disruptions import DRAIN_LIMIT
+from rayllm_ctl.planner.deployment.model_files import model_files
 from rayllm_ctl.planner.deployment.pod_templates import START_LIMIT
 from rayllm_ctl.planner.deployment.pods import counted_workers
 
@@ -44,6 +49,9 @@ def batch_plan(batch: BatchJob, plan: Plan) -> BatchPlan:
     engine, parallelism, pods = plan.engine, plan.parallelism, plan.pods
     if plan.deployment is None or engine is None or parallelism is None or pods is None:
         return BatchPlan(plan, batch.concurrency)
+    if plan.deployment.storage is not None and plan.deployment.storage.model_source is not None:
+        # What reads the spec from here on asks where the engine finds the model.
+        batch = replace(batch, model=replace(batch.model, path=plan.deployment.storage.model_source, revision=None))
     rows = len(batch.input.prompts) or batch.load.rows
     size = batch.job.batch_size or _batch_size(plan, engine, rows, batch)
     estimate, note = _estimate(plan, rows, batch)
@@ -71,7 +79,7 @@ def _deployment(
         model_id=batch.model.id,
         settings=settings_of(batch, plan, engine, parallelism, pods, size, BATCHES, engine_cpus(batch, parallelism)),
         cluster=batch.cluster,
-        head=_pod(served.head, batch),
+        head=_pod(model_files(service_of(batch), plan.file_bytes).driver.on(served.head), batch),
         head_cpu=pods.head_cpu,
         head_memory=pods.head_memory,
         worker=_worker(batch, served.worker, parallelism, pods),
@@ -86,7 +94,18 @@ def _deployment(
         pod_security=batch.security.pod_security,
         patches=batch.patches,
         suspend=batch.suspend,
+        storage=None if batch.cluster or served.storage is None else _storage(batch, served.storage),
     )
+
+
+def _storage(batch: BatchJob, storage: ModelStoragePlan) -> ModelStoragePlan:
+    """`storage` with pods that belong to a batch job."""
+    return replace(storage, downloads=tuple(replace(one, pod=_labelled(one.pod, batch)) for one in storage.downloads))
+
+
+def _labelled(pod: PodTemplate, batch: BatchJob) -> PodTemplate:
+    labels = {name: value for name, value in pod.labels.items() if name != SERVICE}
+    return replace(pod, labels={**labels, BATCH: batch.name})
 
 
 def engine_cpus(batch: BatchJob, parallelism: ParallelismPlan) -> int:
@@ -114,13 +133,12 @@ def _worker(batch: BatchJob, group: WorkerGroup, parallelism: ParallelismPlan, p
 
 
 def _pod(pod: PodTemplate, batch: BatchJob) -> PodTemplate:
-    labels = {name: value for name, value in pod.labels.items() if name != SERVICE}
     common = (variable for variable in pod.env if variable.name not in (START_LIMIT, DRAIN_LIMIT))  # of Serve
     secret = batch.storage.credentials_secret
     own = {variable.name for variable in pod.env}
     keys = {} if secret is None else {name: flag for name, flag in CREDENTIALS.items() if name not in own}
     access = (EnvVar(name, secret=KeyOf(secret or "", name, optional)) for name, optional in keys.items())
-    return replace(pod, labels={**labels, BATCH: batch.name}, env=(*access, *common), grace_period=None)
+    return replace(_labelled(pod, batch), env=(*access, *common), grace_period=None)
 
 
 def _batch_size(plan: Plan, engine: EngineSettings, rows: int | None, batch: BatchJob) -> int:
@@ -145,7 +163,7 @@ def _estimate(plan: Plan, rows: int | None, batch: BatchJob) -> tuple[BatchEstim
         return None, "the number of rows is unknown: --rows N, or spec.load.rows"
     figures, load, replicas = plan.throughput.at_load, plan.throughput.load, batch.concurrency.max
     alone = plan.throughput.one_request
-    rate, start = figures.requests_per_second, plan.startup.total
+    rate, start = figures.requests_per_second, plan.startup.ready
     seconds = Band(
         *(
             begin + max(rows / (speed * replicas), first + step * load.output_tokens)

@@ -18,7 +18,7 @@ def affinity(given: Mapping[str, Any], node_labels: Mapping[str, tuple[str, ...]
     term for every pair of theirs.
     """
     found = dict(given)
-    terms = [_labelled(label, values) for label, values in sorted(node_labels.items())]
+    terms = labelled_terms(node_labels)
     if not terms:
         return found
     nodes = dict(found.get("nodeAffinity") or {})
@@ -28,8 +28,12 @@ def affinity(given: Mapping[str, Any], node_labels: Mapping[str, tuple[str, ...]
     return {**found, "nodeAffinity": {**nodes, _REQUIRED: {**required, "nodeSelectorTerms": terms}}}
 
 
-def _labelled(label: str, values: tuple[str, ...]) -> dict[str, Any]:
-    return {"matchExpressions": [{"key": label, "operator": "In", "values": list(values)}]}
+def labelled_terms(node_labels: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
+    """Terms of which each is true of a node with one of the labels."""
+    return [
+        {"matchExpressions": [{"key": label, "operator": "In", "values": list(values)}]}
+        for label, values in sorted(node_labels.items())
+    ]
 
 
 def _both(given: Sequence[Term], terms: Sequence[Term]) -> list[dict[str, Any]]:

@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.quantities import canonical_quantity, parse_quantity
-from rayllm_ctl.model.plan.deployment import Autoscaler, Deployment, PodTemplate, Probe, Runtime, WorkerGroup
+from rayllm_ctl.model.plan.deployment import Autoscaler, Deployment, Probe, Runtime, WorkerGroup
 from rayllm_ctl.model.plan.plan import EngineSettings, GPUChoice, ParallelismPlan, Plan, PodSizes, StartupPlan
+from rayllm_ctl.model.plan.pods import PodTemplate
 from rayllm_ctl.model.plan.surroundings import Backend
 from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.ray_options import INCREMENTAL, RayOptions, Upgrade
@@ -26,6 +27,8 @@ from rayllm_ctl.planner.deployment.disruptions import budget, drained, excludes_
 from rayllm_ctl.planner.deployment.gateway import gateway_config, gateway_notes, redis_server, with_gateway
 from rayllm_ctl.planner.deployment.images import image_notes, image_problem, image_warnings, public_image_lacks
 from rayllm_ctl.planner.deployment.ingress import ingress_application, ingress_workers
+from rayllm_ctl.planner.deployment.model_files import reads_hub
+from rayllm_ctl.planner.deployment.placed_files import all_storage, files_of_ingress, place_files
 from rayllm_ctl.planner.deployment.pod_templates import head_template, worker_template
 from rayllm_ctl.planner.deployment.pods import counted_workers
 from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token, with_token
@@ -73,6 +76,7 @@ def with_notes(plan: Plan, service: LLMService, deployment: Deployment) -> Plan:
         *surroundings_notes(deployment),
         *gateway_notes(service),
         *image_notes(service, deployment),
+        *(deployment.storage.notes if deployment.storage else ()),
     )
     warnings = (*plan.warnings, *image_warnings(deployment.runtime, gpus))
     return replace(plan, deployment=deployment, notes=notes, warnings=warnings)
@@ -86,6 +90,8 @@ def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deploym
     alone = _reading_all(service)
     ingress = ingress_application(served, graceful_shutdown(service))
     workers = with_gateway(ingress_workers(alone, ingress, startup, readiness(found[0].proxies)), service)
+    files = files_of_ingress(each_model(service).values(), plans)
+    workers = replace(workers, pod=files.on(workers.pod))
     groups = (
         drained(spread_pods(workers), graceful_shutdown(service)),
         *(group for one in found for group in one.worker_groups),
@@ -102,6 +108,7 @@ def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deploym
         worker_groups=groups,
         pod_disruption_budget=service.availability.pod_disruption_budget or _budget_of(groups),
         head_serves=not excludes_the_head(found[0].proxies.on_workers, groups[0].min_workers),
+        storage=all_storage(found),
     )
 
 
@@ -114,22 +121,27 @@ def _budget_of(groups: Iterable[WorkerGroup]) -> PodDisruptionBudget | None:
 def _reading_all(service: LLMService) -> LLMService:
     """The first model alone, with the token for any: head and ingress read the configurations of all models."""
     first, *others = each_model(service).values()
-    tokens = (one.model.token_secret for one in (first, *others))
+    tokens = (one.model.token_secret for one in (first, *others) if reads_hub(one))
     token = next((one for one in tokens if one is not None), None)
     return replace(first, model=replace(first.model, token_secret=token))
 
 
 def longest(plans: Iterable[Plan]) -> StartupPlan | None:
     """The start-up of the model that takes longest: all of them start at once."""
-    return max((one.startup for one in plans if one.startup), key=lambda one: one.wait_seconds, default=None)
+    found = (one.startup for one in plans if one.startup)
+    return max(found, key=lambda one: (one.wait_seconds, one.deploy_wait_seconds), default=None)
 
 
-def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
-    """`plan` with the deployment of its model alone, where it runs."""
-    engine, parallelism, pods = plan.engine or plan.transformers, plan.parallelism, plan.pods
-    if not plan.runs or engine is None or parallelism is None or pods is None:
+def deployed(plan: Plan, service: LLMService, runtime: Runtime, short_name: str | None = None) -> Plan:
+    """`plan` with the deployment of its model alone, where it runs. short_name: of one of several models."""
+    if not plan.runs:
         return plan
     gpu = plan.gpu if service.accelerator.kind == "gpu" else None
+    placed = place_files(plan, service, gpu, short_name)
+    plan, service = placed.plan, placed.service
+    engine, parallelism, pods = plan.engine or plan.transformers, plan.parallelism, plan.pods
+    if engine is None or parallelism is None or pods is None:
+        return plan
     by_serve = service.mode == "rayservice"
     runtime = _runtime(runtime, service, gpu)
     problem = image_problem(service, runtime, gpu)
@@ -145,6 +157,7 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         workers = tuple(drained(group, graceful_shutdown(service)) for group in workers)
     if pods.workers_per_replica == 1:
         workers = tuple(map(spread_pods, workers))
+    workers = tuple(map(placed.on, workers))
     proxies = proxies_of(service.serve)
     in_front = kuberay.serve_service(service.name) if by_serve else kuberay.openai_service(service.name)
     deployment = Deployment(
@@ -153,7 +166,9 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         runtime=runtime,
         mode=service.mode,
         model_id=service.model.id,
-        serve=serve_application(service, parallelism, engine, pods, gpu, held) if by_serve else None,
+        serve=serve_application(service, parallelism, engine, pods, gpu, held, placed.files.tokenizer)
+        if by_serve
+        else None,
         head=head_template(service, plan.startup),
         worker_groups=workers,
         autoscaler=autoscaler(service.ray) if by_serve else None,
@@ -173,6 +188,7 @@ def deployed(plan: Plan, service: LLMService, runtime: Runtime) -> Plan:
         pod_monitor=scraping(service.monitoring.pod_monitor),
         service_monitor=scraping(service.monitoring.service_monitor),
         patches=service.patches,
+        storage=placed.storage,
     )
     return replace(plan, deployment=deployment)
 

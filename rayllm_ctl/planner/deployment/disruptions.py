@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from rayllm_ctl.model.plan.deployment import EnvVar, WorkerGroup
+from rayllm_ctl.model.plan.deployment import WorkerGroup
+from rayllm_ctl.model.plan.pods import EnvVar
 from rayllm_ctl.model.spec.operations import PodDisruptionBudget
 from rayllm_ctl.model.spec.service import LLMService
 

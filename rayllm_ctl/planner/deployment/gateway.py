@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.model.kube.quantities import parse_quantity, whole_seconds
-from rayllm_ctl.model.plan.deployment import EnvVar, PodTemplate, ServeApplication, WorkerGroup
+from rayllm_ctl.model.plan.deployment import ServeApplication, WorkerGroup
+from rayllm_ctl.model.plan.pods import EnvVar, PodTemplate
 from rayllm_ctl.model.plan.surroundings import RedisServer
 from rayllm_ctl.model.spec.gateway import (
     CODE_PATH,

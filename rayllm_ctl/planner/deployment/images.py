@@ -10,6 +10,7 @@ from rayllm_ctl.model.plan.plan import GPUChoice, Reason
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.spec.several_models import each_model
 from rayllm_ctl.planner.deployment.gateway import counting_redis
+from rayllm_ctl.planner.deployment.model_files import LOAD_FORMAT, STREAMED
 
 _RECIPE = "rayllm-ctl image recipe | docker build -t REGISTRY/IMAGE:TAG -    # then --image REGISTRY/IMAGE:TAG"
 
@@ -148,8 +149,20 @@ def lacking_packages(service: LLMService) -> str:
     return "accelerate" if service.accelerator.kind == "gpu" else ""
 
 
+STREAMER_PACKAGES = "runai-model-streamer[gcs,s3]"
+"""What vLLM's extra runai installs. Ray's public image has none of it; pyarrow, with which files are copied, it has."""
+
+
 def _needed(service: LLMService) -> Iterator[tuple[str, str]]:
     """Fields of the spec, and the packages that they need."""
+    storage = service.storage.model
+    if storage is not None and storage.object_store is not None and storage.object_store.load == "stream":
+        yield "spec.storage.model.objectStore.load: stream", STREAMER_PACKAGES
+    target = storage.mirror.to.object_store if storage is not None and storage.mirror is not None else None
+    if target is not None and target.load == "stream":
+        yield "spec.storage.model.mirror.to.objectStore.load: stream", STREAMER_PACKAGES
+    if service.engine.args.get(LOAD_FORMAT) in STREAMED:
+        yield f"spec.engine.args.{LOAD_FORMAT}: {service.engine.args[LOAD_FORMAT]}", STREAMER_PACKAGES
     if counting_redis(service) is not None:
         yield "spec.gateway.limits.redis", "limits and redis"
     if packages := lacking_packages(service):

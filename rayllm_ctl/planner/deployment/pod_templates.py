@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from rayllm_ctl.model.kube.labels import SERVICE
-from rayllm_ctl.model.plan.deployment import EnvVar, PodPlacement, PodTemplate
 from rayllm_ctl.model.plan.plan import GPUChoice, StartupPlan
+from rayllm_ctl.model.plan.pods import EnvVar, PodPlacement, PodTemplate
 from rayllm_ctl.model.spec.pod_contexts import container_context, pod_context
 from rayllm_ctl.model.spec.pod_options import EnvironmentVariable, KeyOf, PodOptions
 from rayllm_ctl.model.spec.ray_options import logging_environment

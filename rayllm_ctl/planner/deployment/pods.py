@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.kube.quantities import GIB, canonical_quantity, parse_quantity
@@ -17,6 +18,10 @@ _RAY_GIB = 6
 
 _PROCESS_GIB = 5
 """One engine process: CUDA context, Python, compiler; weights stream through it file by file."""
+
+_STREAM_GIB = 4
+"""Buffer of a process that streams weights, at most. The streamer's own limit is 40 GB (RUNAI_STREAMER_MEMORY_LIMIT);
+it has to hold the largest tensor, an embedding of 2.4 GiB in models of 70B."""
 
 _NODE_SHARE = 0.85
 """Share of a machine's CPUs and RAM that pods may ask for: the rest is the system's and the kubelet's."""
@@ -114,6 +119,28 @@ def transformers_pods(
         wanted = max(needed, min(wanted, math.floor(shape.memory_gib * share)))
         cpus = max(1, min(cpus, math.floor(shape.cpus * share)))
     return _sized(("1", "8Gi"), (str(cpus), f"{wanted}Gi"), gpus, 1, resources), f"{needed}Gi"
+
+
+def streaming_pods(
+    pods: PodSizes, processes: int, file_bytes: int | None, limit: int | None, resources: Resources
+) -> tuple[PodSizes, int]:
+    """Workers whose engine streams the weights, and the bytes that each process may buffer.
+
+    processes: of the engine in a worker. limit: what the user allows a process. On GPUs the buffers take the place of
+    the page cache, which streaming does not fill; on CPUs they come on top. Memory that the user sets stays.
+    """
+    whole = _STREAM_GIB if file_bytes is None else math.ceil(file_bytes / GIB)
+    buffer = min(_STREAM_GIB, max(1, whole)) * GIB if limit is None else limit
+    memory = parse_quantity(pods.worker_memory)
+    others = (_RAY_GIB + _PROCESS_GIB * processes) * GIB if pods.gpus_per_worker else memory
+    if resources.worker.memory is not None:
+        if limit is None and pods.gpus_per_worker:
+            buffer = int(min(buffer, max(GIB, (memory - others) // processes)))
+        return pods, buffer
+    least = math.ceil((others + processes * buffer) / GIB)
+    if least * GIB <= memory:
+        return pods, buffer
+    return replace(pods, worker_memory=canonical_quantity(f"{least}Gi")), buffer
 
 
 def most_memory_gib(gpu: GPU, gpus: int) -> int | None:

@@ -41,10 +41,12 @@ def serve_application(
     pods: PodSizes,
     gpu: GPUChoice | None,
     capacity: float | None,
+    tokenizer: str | None = None,
 ) -> ServeApplication:
     """The application. `gpu` is None for a service on CPUs.
 
     capacity: requests of the expected length that a replica's KV cache surely holds; None if that is not planned.
+    tokenizer: as ServeApplication.tokenizer.
     """
     replicas, target = service.replicas, target_ongoing_requests(service.replicas, engine, capacity)
     scaling = Autoscaling(
@@ -94,6 +96,7 @@ def serve_application(
         health_check_timeout=HEALTH_CHECK_TIMEOUT_SECONDS,
         graceful_shutdown_timeout=graceful_shutdown(service),
         adapters=service.model.adapters or None,
+        tokenizer=tokenizer,
     )
 
 

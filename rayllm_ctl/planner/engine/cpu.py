@@ -23,7 +23,10 @@ from rayllm_ctl.planner.engine.parallelism import Division, sharding_problem
 from rayllm_ctl.planner.engine.resolved import ResolvedSettings
 from rayllm_ctl.planner.memory import CPU_BLOCK, cpu_request_bytes, speculation, whole_weights
 from rayllm_ctl.planner.memory.options import read_options
+from rayllm_ctl.planner.speed.engineinit import EngineStart
+from rayllm_ctl.planner.speed.loading import origin_of
 from rayllm_ctl.planner.speed.startup import startup
+from rayllm_ctl.planner.speed.ways import compare_ways
 
 _MAX_NUM_SEQS = 8
 _BATCHED_TOKENS = 2048
@@ -52,6 +55,7 @@ def plan_cpu(
         weights = float(whole_weights(facts, settings.dtype))
     pods = cpu_pods(weights, kv_bytes, tensor, service.resources)
     planned = cpu_pods(weights, kv_bytes, tensor, Resources())
+    origin, start, caches = origin_of(service), EngineStart(eager=_eager(settings), cpu=True), service.storage.caches
     plan = Plan(
         verdict="fits",
         model=service.model.id,
@@ -59,9 +63,10 @@ def plan_cpu(
         parallelism=ParallelismPlan(tensor, 1, service.replicas.min, service.replicas.max),
         engine=settings,
         pods=pods,
-        startup=startup(
-            weights, download=service.model.path is None, complex_model=False, eager=_eager(settings), cpu=True
-        ),
+        startup=startup(weights, origin, start, caches=caches),
+        storage=None
+        if facts is None
+        else compare_ways(weights, origin, start, nodes=1, replicas=service.replicas.max, caches=caches, counted=False),
         notes=(*notes, *size_notes(pods, planned)),
         warnings=tuple(_unplanned(service)),
     )

@@ -12,7 +12,10 @@ from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.pods import cpu_pods
 from rayllm_ctl.planner.engine.context import context_reasons, default_context
 from rayllm_ctl.planner.request import Request
+from rayllm_ctl.planner.speed.engineinit import EngineStart
+from rayllm_ctl.planner.speed.loading import origin_of
 from rayllm_ctl.planner.speed.startup import startup
+from rayllm_ctl.planner.speed.ways import compare_ways
 from rayllm_ctl.planner.transformers.activations import transformers_layer_bytes
 from rayllm_ctl.planner.transformers.gpu import checkpoint_bytes, contradictions, gpu_notes, load_warnings, speed_notes
 from rayllm_ctl.planner.transformers.layouts import DEFAULT_BATCH, context_of, options_of
@@ -34,7 +37,11 @@ def plan_transformers_cpu(request: Request) -> Plan:
     working = batch * request_bytes + transformers_layer_bytes(facts, loading)
     stored = request.checkpoint_bytes or checkpoint_bytes(request)
     plan = _plan(service, request.source, loading, batch, weights, request_bytes, working, stored)
-    plan = replace(plan, notes=(*request.notes, *gpu_notes(request)), warnings=load_warnings(service.load))
+    plan = replace(
+        plan,
+        notes=(*request.notes, *gpu_notes(request)),
+        warnings=load_warnings(service.load),
+    )
     assert plan.pods is not None
     limit = plan.pods.worker_memory
     if weights + working <= parse_quantity(limit):
@@ -80,6 +87,7 @@ def _plan(
     pods = cpu_pods(weights, working, 1, service.resources)
     # Ray tells PyTorch to use as many threads as the replica has logical CPUs (OMP_NUM_THREADS).
     cpus = max(1, math.floor(parse_quantity(pods.worker_cpu)))
+    origin, start = origin_of(service), EngineStart(prepares=False)
     return Plan(
         verdict="fits",
         model=service.model.id,
@@ -98,7 +106,10 @@ def _plan(
             kv_request_bytes=request_bytes,
         ),
         pods=replace(pods, engine_cpus=float(cpus)),
-        startup=startup(stored, download=service.model.path is None, complex_model=False, eager=True, compiled=False),
+        startup=startup(stored, origin, start),
+        storage=compare_ways(stored, origin, start, nodes=1, replicas=service.replicas.max, caches=None, counted=False)
+        if stored
+        else None,
     )
 
 

@@ -13,7 +13,10 @@ from rayllm_ctl.planner.deployment.pods import most_memory_gib, transformers_pod
 from rayllm_ctl.planner.engine.context import context_reasons, ignored_load
 from rayllm_ctl.planner.request import Request
 from rayllm_ctl.planner.speed.cost import cost
+from rayllm_ctl.planner.speed.engineinit import EngineStart
+from rayllm_ctl.planner.speed.loading import origin_of
 from rayllm_ctl.planner.speed.startup import startup
+from rayllm_ctl.planner.speed.ways import compare_ways
 from rayllm_ctl.planner.transformers.activations import UNKNOWN
 from rayllm_ctl.planner.transformers.layouts import DeviceLayout, options_of
 from rayllm_ctl.planner.transformers.memory import MIB
@@ -147,12 +150,22 @@ def _filled(plan: Plan, request: Request, chosen: DeviceLayout) -> Plan:
     problem = _host_problem(chosen, pods, least, offloaded)
     if problem is not None and plan.runs:
         plan = replace(plan, verdict="does-not-fit", reasons=(problem,))
+    origin, start = origin_of(request.service), EngineStart(prepares=False)
     return replace(
         plan,
         notes=(*plan.notes, *_chosen_notes(request, chosen)),
         transformers=settings,
         pods=pods,
-        startup=startup(checkpoint, download=request.download, complex_model=False, eager=True, compiled=False),
+        startup=startup(checkpoint, origin, start),
+        storage=compare_ways(
+            checkpoint,
+            origin,
+            start,
+            nodes=1,
+            replicas=replicas.max,
+            caches=None,
+            counted=request.checkpoint_bytes is not None,
+        ),
         cost=cost(gpu, chosen.gpus, parallelism.replicas, parallelism.max_replicas, None),
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from typing import Literal
+
+from rayllm_ctl.serving.buckets.errors import bucket_of, first_line, meaning, missing_token
 
 Code = Literal[
     "InvalidSpec",
@@ -34,16 +35,6 @@ _NO_MODEL = re.compile(
     r"|Can't load the configuration of|couldn't connect to .* to load",
     re.IGNORECASE,
 )
-_DENIED = re.compile(
-    r"ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE_DOES_NOT_MATCH|EXPIRED_TOKEN"
-    r"|HTTP response code 40[13]"
-    r"|PermissionDenied|Permission denied|PERMISSION_DENIED|UNAUTHENTICATED|access key ID",
-    re.IGNORECASE,
-)
-_NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|bucket .* not found|bucket does not exist", re.IGNORECASE)
-_NOT_FOUND = re.compile(r"\b404\b|NOT_FOUND")
-_NO_TOKEN = re.compile(r"OAuth2 access token.*underlying error message was: (.*?)(?: error_info=|$)")
-"""What Google's library says where it has no credentials."""
 _ENGINE_CAUSES = re.compile(r"EngineCore|EngineDead|actor.*(died|failed)|the engine crashed|vllm", re.IGNORECASE)
 _WRAPPED = re.compile(
     r"^The above exception was the direct cause|^During handling of the above exception", re.MULTILINE
@@ -61,27 +52,27 @@ class BatchError(Exception):
 
 def of_storage(error: Exception, what: str) -> BatchError:
     """The BatchError of a failed access to storage; `what` is the path or URL."""
-    text = _first_line(str(error))
-    if no_token := _NO_TOKEN.search(text):
+    text, kind = first_line(error), meaning(error)
+    if kind == "no-token":
         return BatchError(
             "AccessDenied",
-            f"access to {what} was denied: there are no credentials: {no_token[1]}",
+            f"access to {what} was denied: there are no credentials: {missing_token(error)}",
             "mount the key file of a service account and name it in GOOGLE_APPLICATION_CREDENTIALS of spec.engine.env, "
             "or for a public bucket set spec.storage.anonymous (--s3-anonymous)",
         )
-    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+    if kind == "no-space":
         return BatchError(
             "DiskFull", f"no space is left for {what}: {text}", "free space there, then submit again", exit_code=FAILED
         )
-    if isinstance(error, PermissionError) or _DENIED.search(text):
+    if kind == "denied":
         return BatchError(
             "AccessDenied",
             f"access to {what} was denied: {text}",
             "check the credentials, or for a public bucket set spec.storage.anonymous (--s3-anonymous)",
         )
-    if _NO_BUCKET.search(text):
+    if kind == "no-bucket":
         return no_bucket(what)
-    if isinstance(error, FileNotFoundError) or _NOT_FOUND.search(text):
+    if kind == "not-found":
         return BatchError("InputMissing", f"{what} was not found: {text}", "check the path and the bucket's name")
     return BatchError(
         "Failed",
@@ -93,10 +84,8 @@ def of_storage(error: Exception, what: str) -> BatchError:
 
 def no_bucket(path: str) -> BatchError:
     """The BatchError of a path in a bucket that does not exist."""
-    scheme, _, inner = path.partition("://")
-    bucket = f"{scheme}://{inner.partition('/')[0].rpartition('@')[2]}"
     return BatchError(
-        "InputMissing", f"the bucket {bucket} does not exist", "check its name, the endpoint and the region"
+        "InputMissing", f"the bucket {bucket_of(path)} does not exist", "check its name, the endpoint and the region"
     )
 
 
@@ -118,7 +107,3 @@ def of_engine(error: BaseException) -> BatchError:
     else:
         code, hint = "Failed", "read the log above; submit again to continue with the rows that are missing"
     return BatchError(code, last, hint, exit_code=FAILED)
-
-
-def _first_line(text: str) -> str:
-    return text.splitlines()[0] if text else "no reason given"

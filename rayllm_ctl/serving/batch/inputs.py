@@ -11,7 +11,8 @@ from pyarrow import fs
 from rayllm_ctl.serving.batch.failures import BatchError, no_bucket
 from rayllm_ctl.serving.batch.parts import Source
 from rayllm_ctl.serving.batch.settings import Settings
-from rayllm_ctl.serving.batch.storage import ANONYMOUS, Entry, filesystem, lacks_bucket, storage_errors
+from rayllm_ctl.serving.batch.storage import Entry, filesystem, storage_errors
+from rayllm_ctl.serving.buckets.filesystems import ANONYMOUS, lacks_bucket
 
 INLINE = "prompts"
 """Name of the source that stands for the prompts in the settings."""

@@ -7,13 +7,11 @@ Ray's own form, s3://anonymous@bucket/key, a bucket is read without credentials.
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,16 +21,9 @@ from pyarrow import fs
 from rayllm_ctl.serving.batch import settings
 from rayllm_ctl.serving.batch.failures import BatchError, no_bucket, of_storage
 from rayllm_ctl.serving.batch.web import Web
-
-ANONYMOUS = "anonymous@"
-"""What precedes a bucket that is read without credentials (ray/data/datasource/path_util.py, 2.60)."""
+from rayllm_ctl.serving.buckets.filesystems import Access, open_bucket
 
 _READ_BYTES = 1 << 20
-_GCS_SECONDS = 60.0
-"""How long requests are tried. By default it is 15 minutes, also where there are no credentials."""
-
-_S3_SECONDS = {"connect_timeout": 5.0, "request_timeout": 30.0}
-"""How long a connection, and then an answer, may take. The AWS SDK's 1 and 3 are too short for a busy endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +39,9 @@ def filesystem(path: str, options: settings.Storage) -> tuple[Any, str]:
     """The filesystem of a path, and the path in it. BatchError if its kind is not supported."""
     scheme = urlsplit(path).scheme if "://" in path else ""
     if scheme in ("s3", "gs"):
-        inner = path.partition("://")[2]
-        if inner.startswith(ANONYMOUS):
-            inner, options = inner.removeprefix(ANONYMOUS), replace(options, anonymous=True)
-        if scheme == "s3":
-            return _s3(inner.partition("/")[0], options), inner
-        patience = timedelta(seconds=_GCS_SECONDS)
-        return fs.GcsFileSystem(anonymous=options.anonymous, retry_time_limit=patience), inner
+        access = Access(options.endpoint, options.region, options.anonymous)
+        with storage_errors(path):
+            return open_bucket(path, access)
     if scheme in ("http", "https"):
         return Web(), path
     if scheme not in ("", "file"):
@@ -64,30 +51,6 @@ def filesystem(path: str, options: settings.Storage) -> tuple[Any, str]:
             "use a path of a volume, s3://, gs:// or https://",
         )
     return fs.LocalFileSystem(), path.removeprefix("file://")
-
-
-@functools.lru_cache(maxsize=32)
-def _s3(bucket: str, options: settings.Storage) -> Any:
-    """S3 in the region of the bucket, where none is given: requests to another one are not answered."""
-    given = {"endpoint_override": options.endpoint, "region": options.region}
-    known = {name: value for name, value in given.items() if value}
-    if not known and not {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} & set(
-        os.environ
-    ):
-        with storage_errors(f"s3://{bucket}"):
-            known["region"] = fs.resolve_s3_region(bucket)
-    return fs.S3FileSystem(anonymous=options.anonymous, **_S3_SECONDS, **known)
-
-
-def lacks_bucket(files: Any, path: str) -> bool:
-    """Whether an object store has no such bucket. False where that cannot be known.
-
-    Who may read objects of Google Cloud Storage (roles/storage.objectViewer) may not ask for the bucket.
-    """
-    try:
-        return bool(files.get_file_info(path.partition("/")[0]).type == fs.FileType.NotFound)
-    except (OSError, pa.ArrowException):
-        return False
 
 
 class Store:

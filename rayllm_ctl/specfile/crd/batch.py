@@ -18,15 +18,17 @@ from rayllm_ctl.model.spec.batch import (
     Prompt,
     Sampling,
 )
-from rayllm_ctl.model.spec.checks.batch import ENDPOINT, NO_COLUMN, ONE_ANSWER, PARAMETER, SAMPLING_FIELDS
+from rayllm_ctl.model.spec.checks.batch import NO_COLUMN, ONE_ANSWER, PARAMETER, SAMPLING_FIELDS
 from rayllm_ctl.model.spec.checks.batch_files import ANONYMOUS, COMPRESSED
 from rayllm_ctl.model.spec.gateway import SERVING_PATH
 from rayllm_ctl.model.spec.service import Engine
-from rayllm_ctl.specfile.crd.model import args_named, forbidden, named_keys, of_one_model
+from rayllm_ctl.model.text.patterns import ENDPOINT
+from rayllm_ctl.specfile.crd.model import ALSO_NAMED, args_named, forbidden, named_keys, of_one_model
 from rayllm_ctl.specfile.crd.rule import CelRule, CelRules, by_default, count_of, has, some, unless, value
 from rayllm_ctl.specfile.crd.schema import Schema
 from rayllm_ctl.specfile.crd.service import pods
 from rayllm_ctl.specfile.crd.shapes import POSITIVE, WHOLE_SECONDS, given_name, matches
+from rayllm_ctl.specfile.crd.storage import storage_rules
 
 _POOL = has("cluster")
 _TASK = value("task", "'generate'")
@@ -79,7 +81,13 @@ def _pool() -> Iterator[CelRule]:
         "required with cluster: the GPU type of its workers",
         ".accelerator.gpu",
     )
-    for field in ("storage.volumes[]", "storage.credentialsSecret", "model.tokenSecret"):
+    for field in (
+        "storage.volumes[]",
+        "storage.model",
+        "storage.caches",
+        "storage.credentialsSecret",
+        "model.tokenSecret",
+    ):
         name = field.removesuffix("[]")
         yield CelRule(
             unless(_POOL, field), "does not apply with cluster: the pods of that RayCluster are as they are", f".{name}"
@@ -97,7 +105,7 @@ def _pool() -> Iterator[CelRule]:
 
 
 BATCH_RULES: CelRules = {
-    BatchJob: (*_job(), *_pool(), *pods(), *of_one_model(), *forbidden(_ARGS)),
+    BatchJob: (*_job(), *_pool(), *pods(), *of_one_model(), *forbidden(_ARGS), *storage_rules()),
     BatchModel: (
         CelRule(
             unless(has("path"), "revision"),
@@ -208,7 +216,7 @@ BATCH_RULES: CelRules = {
 }
 
 BATCH_ARGUMENTS: Mapping[tuple[type, str], Schema] = {
-    (Engine, "args"): named_keys(_ARGS),
+    (Engine, "args"): named_keys([*_ARGS, *ALSO_NAMED]),
     (Sampling, "args"): named_keys([*SAMPLING_FIELDS, *NO_COLUMN]),
 }
 """Arguments of the engine and of sampling that rules name."""

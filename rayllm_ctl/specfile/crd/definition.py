@@ -8,7 +8,7 @@ from typing import Any
 from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.spec.service import API_VERSION, LLMService
 from rayllm_ctl.model.text.yaml_text import dump
-from rayllm_ctl.specfile.crd import batch, sections, service
+from rayllm_ctl.specfile.crd import batch, sections, service, storage
 from rayllm_ctl.specfile.crd.rule import CelRules
 from rayllm_ctl.specfile.crd.schema import Schema, SchemaMaker
 from rayllm_ctl.specfile.crd.status import BATCH_COLUMNS, BATCH_STATUS, SERVICE_COLUMNS, SERVICE_STATUS
@@ -54,7 +54,7 @@ def chart_template() -> str:
 
 
 def _rules(own: CelRules) -> CelRules:
-    return {**sections.SECTIONS, **own}
+    return {**sections.SECTIONS, **storage.STORAGE, **own}
 
 
 def _definition(

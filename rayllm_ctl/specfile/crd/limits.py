@@ -10,7 +10,6 @@ of which an error names the type alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from rayllm_ctl.model.spec import (
     batch,
@@ -29,63 +28,31 @@ from rayllm_ctl.model.spec.checks.engine_args import DTYPES, KV_CACHE_DTYPES
 from rayllm_ctl.model.spec.checks.gateway import ORIGIN, PARAMETERS, RATE
 from rayllm_ctl.model.spec.checks.pods import FIELD_PATH
 from rayllm_ctl.model.spec.checks.service import MOST_ACCEPTED, MOST_REQUESTS
-from rayllm_ctl.model.spec.form import SecretKey, Unit
+from rayllm_ctl.model.spec.form import SecretKey
 from rayllm_ctl.model.spec.serve_options import IMPORT_PATH
 from rayllm_ctl.model.spec.transformers import MOST_GPUS, TransformersOptions
 from rayllm_ctl.model.text import patterns
-from rayllm_ctl.model.text.lengths import DISTRIBUTION
-from rayllm_ctl.model.text.patterns import Pattern
+from rayllm_ctl.specfile.crd.constraints import (
+    IMAGE_REFERENCE,
+    ITEMS,
+    LABEL_KEY,
+    LARGEST_INTEGER,
+    OBJECT,
+    PART,
+    SET,
+    Constraints,
+    between,
+    shape,
+)
+from rayllm_ctl.specfile.crd.storage_limits import STORAGE_LIMITS
 
-Constraints = Mapping[str, Any]
-
-LARGEST_INTEGER = 2**31 - 1
-"""The largest integer of most fields, as in Kubernetes."""
-
-TEXT: Constraints = {"maxLength": 1024}
-ITEMS, PROPERTIES = 64, 128
-"""Of strings, lists and mappings without a limit of their own."""
-
-
-def between(least: float, most: float = LARGEST_INTEGER) -> Constraints:
-    return {"minimum": least, "maximum": most}
-
-
-UNITS: Mapping[Unit, Constraints] = {
-    Unit.SECONDS: {"maxLength": 32, **between(0), "pattern": r"^(0|([0-9]+(\.[0-9]+)?(ms|h|m|s))+)$"},
-    Unit.QUANTITY: {
-        "maxLength": 32,
-        "minimum": 0,
-        "pattern": r"^[+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?$",
-    },
-    Unit.LENGTHS: {"maxLength": 64, **between(1), "pattern": f"^(?:{DISTRIBUTION.expression})$"},
-}
-"""Each is a string or a whole number. OpenAPI has no union with numbers that have a fraction."""
-
-FREE: Constraints = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "maxProperties": 256}
-"""Data that is passed on without being interpreted."""
-
-
-def shape(pattern: Pattern, longest: int) -> Constraints:
-    """A string of this shape, which a regular expression of Go (RE2) reads as Python does, but for digits and letters
-    of other scripts."""
-    return {"maxLength": longest, "pattern": f"^(?:{pattern.expression})$"}
-
-
-LABEL_KEY = Pattern(rf"(?:{patterns.DNS_SUBDOMAIN.expression}/)?[A-Za-z0-9](?:[-._A-Za-z0-9]{{0,61}}[A-Za-z0-9])?")
-"""A name of at most 63 characters, with or without a DNS prefix."""
-
-
-_LETTER, _OTHER = r"[^/\x00-\x1f\x7f-\x9f]", r"[^/.\x00-\x1f\x7f-\x9f]"
-_PART = rf"/(?:{_OTHER}{_LETTER}*|\.{_OTHER}{_LETTER}*|\.\.{_LETTER}+)"
-_DIRECTORY: Constraints = {"maxLength": 1024, "pattern": rf"^(?:(?:{_PART})+/*|/+)$"}
-_MOUNT_PATH: Constraints = {"maxLength": 1024, "pattern": rf"^(?:{_PART})+/*$".replace("[^/", "[^/:")}
-_OBJECT = shape(patterns.DNS_SUBDOMAIN, 253)
+_DIRECTORY: Constraints = {"maxLength": 1024, "pattern": rf"^(?:(?:{PART})+/*|/+)$"}
+_MOUNT_PATH: Constraints = {"maxLength": 1024, "pattern": rf"^(?:{PART})+/*$".replace("[^/", "[^/:")}
 _LABEL = shape(patterns.DNS_LABEL, 63)
 _NAMESPACE = shape(patterns.DNS_LABEL, 63)
 _MODEL_ID = shape(patterns.MODEL_ID, 193)
 _HOST: Constraints = {"maxLength": 255, "pattern": rf"^(?:\*\.)?(?:{patterns.DNS_SUBDOMAIN.expression})$"}
 _CIDR: Constraints = {"maxLength": 64, "pattern": r"^[0-9a-fA-F:.]+/[0-9]{1,3}$"}
-_IMAGE = shape(patterns.IMAGE, 1024)
 _VARIABLE = shape(patterns.ENV_NAME, 255)
 _COUNT = between(1)
 _POSITIVE: Constraints = {**between(0), "exclusiveMinimum": True}
@@ -94,10 +61,10 @@ _LABELS: Constraints = {"values": shape(patterns.LABEL_VALUE, 63), "maxPropertie
 _LONG: Constraints = {"maxLength": 262_144}
 _ANNOTATIONS: Constraints = {"values": _LONG, "maxProperties": 64}
 _BY_NAME: Constraints = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-_SET: Constraints = {"x-kubernetes-list-type": "set"}
 _FIVE_DIGITS = between(0, 99_999)
 
 FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
+    **STORAGE_LIMITS,
     (service.LLMService, "models"): {"maxItems": 32},
     (service.LLMService, "applications"): {**_BY_NAME, "maxItems": 32},
     (service.LLMService, "worker_groups"): {**_BY_NAME, "maxItems": 16},
@@ -105,7 +72,7 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (service.Adapter, "id"): _MODEL_ID,
     (service.Adapter, "path"): {
         "maxLength": 1024,
-        "pattern": rf"^(?:(?:{_PART})+/*|/+|{patterns.ADAPTER_STORE.expression})$",
+        "pattern": rf"^(?:(?:{PART})+/*|/+|{patterns.ADAPTER_STORE.expression})$",
     },
     (SecretKey, "name"): {"maxLength": 253},
     (SecretKey, "key"): {"maxLength": 253},
@@ -125,7 +92,7 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (service.ModelEngine, "gpu_memory_utilization"): {**_POSITIVE, "maximum": 1},
     (service.ModelEngine, "max_num_seqs"): _COUNT,
     (service.ModelEngine, "max_num_batched_tokens"): _COUNT,
-    (service.Engine, "image"): _IMAGE,
+    (service.Engine, "image"): IMAGE_REFERENCE,
     (service.Engine, "vllm_version"): shape(patterns.VERSION, 128),
     (service.Engine, "ray_version"): shape(patterns.VERSION, 128),
     (service.Engine, "env"): {"values": {"maxLength": 32_768}, "maxProperties": 256},
@@ -141,10 +108,10 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (service.Replicas, "downscaling_factor"): _POSITIVE,
     (service.Volume, "name"): _LABEL,
     (service.Volume, "mount_path"): _MOUNT_PATH,
-    (service.Volume, "persistent_volume_claim"): _OBJECT,
+    (service.Volume, "persistent_volume_claim"): OBJECT,
     (service.Volume, "host_path"): _DIRECTORY,
-    (service.Volume, "config_map"): _OBJECT,
-    (service.Volume, "secret"): _OBJECT,
+    (service.Volume, "config_map"): OBJECT,
+    (service.Volume, "secret"): OBJECT,
     (service.Storage, "volumes"): {**_BY_NAME, "maxItems": 64},
     (batch.BatchStorage, "volumes"): {**_BY_NAME, "maxItems": 64},
     (service.Toleration, "key"): shape(LABEL_KEY, 317),
@@ -164,13 +131,13 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (exposure.Exposure, "annotations"): _ANNOTATIONS,
     (exposure.Exposure, "source_ranges"): {"items": _CIDR, "maxItems": 256},
     (exposure.Ingress, "host"): _HOST,
-    (exposure.Ingress, "class_name"): _OBJECT,
+    (exposure.Ingress, "class_name"): OBJECT,
     (exposure.Ingress, "path"): shape(ROUTED_PATH, 1024),
-    (exposure.Ingress, "tls"): _OBJECT,
+    (exposure.Ingress, "tls"): OBJECT,
     (exposure.Ingress, "annotations"): _ANNOTATIONS,
-    (exposure.Gateway, "name"): _OBJECT,
+    (exposure.Gateway, "name"): OBJECT,
     (exposure.Gateway, "namespace"): _NAMESPACE,
-    (exposure.Gateway, "section_name"): _OBJECT,
+    (exposure.Gateway, "section_name"): OBJECT,
     (exposure.Gateway, "hostnames"): {"items": _HOST, "maxItems": 16},
     (exposure.Gateway, "request_timeout"): _FIVE_DIGITS,
     (gateway.Bounds, "min"): between(0),
@@ -181,11 +148,11 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (gateway.Validation, "max_depth"): _COUNT,
     (gateway.Validation, "max_messages"): _COUNT,
     (gateway.Validation, "body_timeout"): between(1, 3600),
-    (gateway.Validation, "parameters"): {**_SET, "items": {"enum": sorted(PARAMETERS)}},
+    (gateway.Validation, "parameters"): {**SET, "items": {"enum": sorted(PARAMETERS)}},
     (gateway.Cleaning, "characters"): {"maxLength": 4096},
     (gateway.Rates, "requests"): shape(RATE, 64),
     (gateway.Rates, "tokens"): shape(RATE, 64),
-    (gateway.Redis, "image"): _IMAGE,
+    (gateway.Redis, "image"): IMAGE_REFERENCE,
     (gateway.Limits, "trusted_proxies"): between(0, 16),
     (gateway.Queue, "max_pending"): _COUNT,
     (gateway.CORS, "origins"): {
@@ -202,10 +169,10 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (pod_options.EnvironmentSource, "prefix"): _VARIABLE,
     (pod_options.FieldOf, "field_path"): shape(FIELD_PATH, 512),
     (pod_options.KeyOf, "name"): {"maxLength": 1024},
-    (pod_options.ObjectName, "name"): _OBJECT,
-    (pod_options.PodOptions, "service_account_name"): _OBJECT,
-    (pod_options.PodOptions, "priority_class_name"): _OBJECT,
-    (pod_options.PodOptions, "runtime_class_name"): _OBJECT,
+    (pod_options.ObjectName, "name"): OBJECT,
+    (pod_options.PodOptions, "service_account_name"): OBJECT,
+    (pod_options.PodOptions, "priority_class_name"): OBJECT,
+    (pod_options.PodOptions, "runtime_class_name"): OBJECT,
     (pod_options.PodOptions, "image_pull_secrets"): {**_BY_NAME, "maxItems": 32},
     (pod_options.PodOptions, "labels"): _LABELS,
     (pod_options.PodOptions, "annotations"): _ANNOTATIONS,
@@ -215,7 +182,7 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (ray_options.Upgrade, "max_surge_percent"): _PERCENT,
     (ray_options.Upgrade, "step_size_percent"): _PERCENT,
     (ray_options.Upgrade, "interval"): between(1),
-    (ray_options.Upgrade, "gateway_class_name"): _OBJECT,
+    (ray_options.Upgrade, "gateway_class_name"): OBJECT,
     (security.Security, "operator_namespace"): _NAMESPACE,
     (serve_options.HTTPOptions, "keep_alive_timeout"): between(1),
     (serve_options.GRPCOptions, "port"): between(1, 65_535),
@@ -223,7 +190,7 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (batch.BatchModel, "id"): _MODEL_ID,
     (batch.BatchModel, "revision"): shape(patterns.REVISION, 255),
     (batch.BatchModel, "path"): _DIRECTORY,
-    (batch.Input, "paths"): {**_SET, "maxItems": 256},
+    (batch.Input, "paths"): {**SET, "maxItems": 256},
     (batch.Input, "prompts"): {"items": {"maxLength": 921_600}, "maxItems": 100_000},
     (batch.Input, "key_column"): {"minLength": 1},
     (batch.Message, "content"): _LONG,
@@ -237,7 +204,7 @@ FIELD_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (batch.Sampling, "top_k"): between(-1),
     (batch.Sampling, "seed"): {"maximum": None},
     (batch.Sampling, "columns"): {"values": {"minLength": 1}},
-    (batch.BatchJob, "cluster"): _OBJECT,
+    (batch.BatchJob, "cluster"): OBJECT,
     (batch.Concurrency, "min"): _COUNT,
     (batch.Concurrency, "max"): _COUNT,
     (batch.Job, "max_errors"): between(0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from rayllm_ctl.model.spec.checks.engine_args import OWN_FIELD, forbidden_args
+from rayllm_ctl.model.spec.checks.storage.loading import DOWNLOADS, FORMAT, ON_CUDA, SHARDED
 from rayllm_ctl.specfile.crd.rule import CelRule, by_default, has, some, unless, value
 from rayllm_ctl.specfile.crd.schema import Schema
 
@@ -13,6 +14,9 @@ ON_TRANSFORMERS = f"{value('engine.kind', repr('vllm'))} == 'transformers'"
 OF_CPUS = "does not apply to CPU services"
 ARGS = ".engine.args"
 LORA = "engine.args.enable_lora"
+
+ALSO_NAMED = ("enable_lora", FORMAT, DOWNLOADS, "kv_cache_memory_bytes")
+"""Engine arguments that are permitted, and that rules name."""
 
 
 def args_named(mode: str) -> tuple[str, ...]:
@@ -44,8 +48,11 @@ _WORD: Schema = {"type": "string", "maxLength": 1024}
 _PERMITTED: Mapping[str, Schema] = {
     "disable_log_stats": {"type": "boolean"},
     "distributed_executor_backend": _WORD,
+    "download_dir": _WORD,
     "enable_lora": {"type": "boolean"},
     "host": _WORD,
+    "kv_cache_memory_bytes": {"type": "integer"},
+    "load_format": _WORD,
     "port": {"type": "integer"},
 }
 """The types of engine arguments that rules reject in one place and permit in another."""
@@ -84,6 +91,26 @@ def of_one_model() -> Iterator[CelRule]:
         ),
         "quantization and engine.transformers do not apply to CPU services",
         ".engine",
+    )
+    yield from _loading()
+
+
+def _loading() -> Iterator[CelRule]:
+    """What the format of the weights requires."""
+    given = has(f"engine.args.{FORMAT}")
+    cuda, sharded = (
+        f"{given} && self.engine.args.{FORMAT} in [{', '.join(map(repr, one))}]" for one in (ON_CUDA, SHARDED)
+    )
+    yield CelRule(f"!({ON_CPU}) || !({cuda})", f"{' and '.join(ON_CUDA)} do not apply to CPU services", ARGS)
+    yield CelRule(
+        f"!({sharded}) || {has('parallelism.tensor')}",
+        f"required with load_format {' or '.join(SHARDED)}, whose files are for one tensor parallel size",
+        ".parallelism.tensor",
+    )
+    yield CelRule(
+        f"!({sharded}) || {value('parallelism.pipeline', '1')} <= 1",
+        f"must be 1 with load_format {' or '.join(SHARDED)}, whose files are by tensor parallel rank alone",
+        ".parallelism.pipeline",
     )
 
 

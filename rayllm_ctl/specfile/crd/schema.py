@@ -11,17 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from rayllm_ctl.specfile.crd.limits import (
-    FREE,
-    ITEMS,
-    LARGEST_INTEGER,
-    PROPERTIES,
-    SHAPES,
-    TEXT,
-    UNITS,
-    Constraints,
-    limits_of,
-)
+from rayllm_ctl.specfile.crd.constraints import FREE, ITEMS, LARGEST_INTEGER, PROPERTIES, TEXT, UNITS, Constraints
+from rayllm_ctl.specfile.crd.limits import SHAPES, limits_of
 from rayllm_ctl.specfile.crd.rule import CelRule, CelRules
 from rayllm_ctl.specfile.form import Field, element_of, fields_of
 

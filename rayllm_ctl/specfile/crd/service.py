@@ -19,6 +19,7 @@ from rayllm_ctl.model.spec.ray_options import INCREMENTAL, NO_SHRINK
 from rayllm_ctl.model.spec.service import Engine, LLMService, Load, ModelEngine, ModelEntry, Parallelism, Replicas
 from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.specfile.crd.model import (
+    ALSO_NAMED,
     ARGS,
     ENTRY,
     LORA,
@@ -32,6 +33,7 @@ from rayllm_ctl.specfile.crd.model import (
 )
 from rayllm_ctl.specfile.crd.rule import CelRule, CelRules, by_default, has, some, unless, value
 from rayllm_ctl.specfile.crd.schema import Schema
+from rayllm_ctl.specfile.crd.storage import service_storage_rules, storage_rules
 
 NAME_RULE = CelRule(
     f"size(self.metadata.name) <= {MAX_SERVICE_NAME} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
@@ -296,12 +298,21 @@ def _access() -> Iterator[CelRule]:
 
 
 LLM_SERVICE_RULES: CelRules = {
-    LLMService: (*_models(), *of_one_model(), *_mode(), *_gateway(), *pods(), *_access()),
+    LLMService: (
+        *_models(),
+        *of_one_model(),
+        *_mode(),
+        *_gateway(),
+        *pods(),
+        *_access(),
+        *storage_rules(),
+        *service_storage_rules(),
+    ),
     ModelEntry: ENTRY,
 }
 
 SERVICE_ARGUMENTS: Mapping[tuple[type, str], Schema] = {
-    (Engine, "args"): named_keys([*args_named("rayservice"), *args_named("raycluster"), "enable_lora"]),
-    (ModelEngine, "args"): named_keys([*args_named("rayservice"), "enable_lora"]),
+    (Engine, "args"): named_keys([*args_named("rayservice"), *args_named("raycluster"), *ALSO_NAMED]),
+    (ModelEngine, "args"): named_keys([*args_named("rayservice"), *ALSO_NAMED]),
 }
 """Engine arguments that rules name."""

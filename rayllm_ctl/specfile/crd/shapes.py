@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rayllm_ctl.model.text import patterns
 from rayllm_ctl.model.text.patterns import Pattern
-from rayllm_ctl.specfile.crd.limits import LABEL_KEY
+from rayllm_ctl.specfile.crd.constraints import LABEL_KEY
 from rayllm_ctl.specfile.crd.rule import CelRule
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,10 +15,11 @@ from rayllm_ctl.cluster.apply.leftovers import Leftovers
 from rayllm_ctl.cluster.apply.prune import prune
 from rayllm_ctl.cluster.lookup.services import find_object
 from rayllm_ctl.cluster.preflight.preflight import check_rights, preflight
+from rayllm_ctl.cluster.snapshot.model_jobs import DOWNLOAD_RIGHTS
 from rayllm_ctl.console.batch.plan import takes
-from rayllm_ctl.errors import UserError
+from rayllm_ctl.errors import NO_ANSWER, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.events import Checked, Event, Noted, Planned, Rendered
+from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS, known_version
 from rayllm_ctl.model.kube.labels import BATCH, MANAGED_BY, MANAGER
 from rayllm_ctl.model.spec.batch import BatchJob
@@ -29,30 +31,42 @@ from rayllm_ctl.workflows.render.check import check_objects
 from rayllm_ctl.workflows.render.controlled import require_deployable
 from rayllm_ctl.workflows.render.types import RenderOptions
 from rayllm_ctl.workflows.rollout.manifests import placed
+from rayllm_ctl.workflows.rollout.model_storage.apply import download_jobs
+from rayllm_ctl.workflows.rollout.model_storage.checks import require_storage, storage_rights
+from rayllm_ctl.workflows.rollout.model_storage.download import ModelUser, download_models_for
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.cluster.apply.inventory import Entry
 
 RAY_JOB = "RayJob"
+_NAMED_AFTER_CONTENT = ("ConfigMap", "Job")
+"""Kinds of objects that another run of the job has under other names."""
+
 
 DELETION_SECONDS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubmitOptions:
-    """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything."""
+    """dry_run: "client" ends after rendering, "server" lets the API server check; neither writes anything.
+
+    wait: apply the RayJob once its model is downloaded, within `timeout` seconds (None: no limit).
+    """
 
     dry_run: Literal["none", "client", "server"] = "none"
+    wait: bool = False
+    timeout: float | None = None
     force_conflicts: bool = False
     render: RenderOptions = RenderOptions()
 
 
 def submit(batch: BatchJob, options: SubmitOptions, connect: Callable[[], Cluster]) -> Iterator[Event | Rendered]:
-    """Apply `batch`, yielding Planned, Noted, Rendered, Checked and Applied, without waiting for it.
+    """Apply `batch`, yielding Planned, Noted, Rendered, Checked, Applied and Downloading, without waiting for its end.
 
     A finished job of this name is replaced: its driver computes only the missing rows. Raises UserError before anything
-    is applied if the plan, the manifests or the cluster rule the job out, or if it is running.
+    is applied if the plan, the manifests or the cluster rule the job out, or if it is running; before the RayJob is
+    applied if the download of its model fails.
     """
     require_deployable(batch)
     client = options.dry_run == "client"
@@ -76,7 +90,7 @@ def _apply(
 ) -> Iterator[Event]:
     dry = options.dry_run == "server"
     kinds = dict.fromkeys(str(manifest["kind"]) for manifest in made.manifests)
-    rights = submit_rights(kinds, pool=batch.cluster is not None)
+    rights = submit_rights(kinds, pool=batch.cluster is not None) | _storage_rights(made, options)
     checks = preflight(cluster, RAY_JOB, batch.name, namespace, rights.needed)
     existing = checks.existing
     for checked in (*checks.checks, check_rights(checks.permissions, rights)):
@@ -88,28 +102,63 @@ def _apply(
                 yield Checked("token authentication", None, token.why_off)
             yield from _check_for(checks.kuberay, made)
     _require_cluster(cluster, batch, namespace)
-    if existing is not None:
-        yield from _replace_ended(cluster, existing, namespace, dry=dry)
+    ended = _require_ended(cluster, existing, namespace)
     manifests = [placed(manifest, namespace) for manifest in made.manifests]
+    if _uses_storage(made):
+        manifests = [*(yield from require_storage(cluster, manifests, namespace, made.plan.plan.file_bytes))]
+    first: list[Applied] = []
+    if not dry and download_jobs(manifests):
+        first = yield from _download(cluster, batch.name, namespace, manifests, options, replaces=bool(ended))
+        if options.wait:  # meanwhile another client may have submitted a job of this name
+            existing = find_object(cluster, RAY_JOB, batch.name, namespace)
+            ended = _require_ended(cluster, existing, namespace)
+    if existing is not None:
+        yield from _replace_ended(cluster, existing, ended, namespace, dry=dry)
     if existing is None or not dry:
+        there = {(event.kind, event.name) for event in first}
+        rest = [item for item in manifests if (item["kind"], item["metadata"]["name"]) not in there]
         for applied, _ in apply(
-            cluster, manifests, dry_run="server" if dry else "none", force_conflicts=options.force_conflicts
+            cluster, rest, dry_run="server" if dry else "none", force_conflicts=options.force_conflicts
         ):
             yield applied
-    yield from prune(cluster, _old_config_maps(cluster, batch.name, namespace, manifests), dry_run=dry)
+    yield from prune(cluster, _old_objects(cluster, batch.name, namespace, manifests), dry_run=dry)
 
 
-def submit_rights(kinds: Iterable[str], *, pool: bool) -> Rights:
+def submit_rights(kinds: Collection[str], *, pool: bool) -> Rights:
     """The rights to submit a job whose objects are of `kinds`. pool: it runs on a RayCluster that is there."""
     return Rights(
         needed=(
             *(Right(verb, kind) for kind in kinds for verb in ("get", "create", "patch")),
-            *(Right(verb, "ConfigMap") for verb in ("list", "delete")),
+            *(Right(verb, kind) for kind in _NAMED_AFTER_CONTENT if kind in kinds for verb in ("list", "delete")),
             Right("delete", RAY_JOB),
             *((Right("get", "RayCluster"),) if pool else ()),
         ),
         display=(Right("get", "Namespace"), Right("list", "Deployment", everywhere=True)),
     )
+
+
+def _uses_storage(made: BatchRendering) -> bool:
+    """Whether the job has storage of models or caches of its own."""
+    return made.plan.deployment is not None and made.plan.deployment.storage is not None
+
+
+def _storage_rights(made: BatchRendering, options: SubmitOptions) -> Rights:
+    """The optional rights to check the storage, and the rights to follow the download."""
+    if not _uses_storage(made):
+        return Rights()
+    follows = options.wait and options.dry_run == "none" and bool(download_jobs(made.manifests))
+    return storage_rights(made.manifests) | (DOWNLOAD_RIGHTS if follows else Rights())
+
+
+def _download(
+    cluster: Cluster, name: str, namespace: str, manifests: Sequence[Mapping[str, Any]], options: SubmitOptions,
+    *, replaces: bool,
+) -> Generator[Event, None, list[Applied]]:  # fmt: skip
+    """Apply what downloads the model, and wait until it is complete. replaces: whether an ended RayJob is there."""
+    state = f"rayjob/{name} {'was not replaced' if replaces else 'was not applied'}"
+    user = ModelUser(name=name, namespace=namespace, state=state, batch=True, failed=NO_ANSWER)
+    limit = None if not options.wait else math.inf if options.timeout is None else options.timeout
+    return (yield from download_models_for(user, cluster, manifests, limit, force_conflicts=options.force_conflicts))
 
 
 def _check_for(running: str, made: BatchRendering) -> Iterator[Checked]:
@@ -128,8 +177,10 @@ def _require_cluster(cluster: Cluster, batch: BatchJob, namespace: str) -> None:
         )
 
 
-def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str, *, dry: bool) -> Iterator[Event]:
-    """Delete a finished job: KubeRay does not start a RayJob again."""
+def _require_ended(cluster: Cluster, existing: Mapping[str, Any] | None, namespace: str) -> str:
+    """How the job of this name ended; empty if there is none. Raises UserError if it cannot be replaced."""
+    if existing is None:
+        return ""
     name = existing["metadata"]["name"]
     if existing["metadata"].get("labels", {}).get(BATCH) != name:
         raise UserError(
@@ -143,6 +194,14 @@ def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str
             f"batch job {name} is running in namespace {namespace} ({state})",
             hint=(f"rayllm-ctl batch watch {name} -n {namespace}", "--name NAME    # another name, and another output"),
         )
+    return ended
+
+
+def _replace_ended(
+    cluster: Cluster, existing: Mapping[str, Any], ended: str, namespace: str, *, dry: bool
+) -> Iterator[Event]:
+    """Delete a finished job: KubeRay does not start a RayJob again."""
+    name = existing["metadata"]["name"]
     if dry:
         yield Noted(f"rayjob/{name} has ended ({ended}) and would be replaced")
         return
@@ -157,14 +216,14 @@ def _replace_ended(cluster: Cluster, existing: Mapping[str, Any], namespace: str
         raise UserError(f"rayjob/{name} was created by another client", hint="run the command again")
 
 
-def _old_config_maps(
-    cluster: Cluster, name: str, namespace: str, manifests: Sequence[Mapping[str, Any]]
-) -> list[Entry]:
-    """The code and settings of earlier runs of the job, which nothing mounts any more."""
-    wanted = {manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "ConfigMap"}
-    config_maps = cluster.list("ConfigMap", namespace, label_selector=f"{MANAGED_BY}={MANAGER},{BATCH}={name}")
+def _old_objects(cluster: Cluster, name: str, namespace: str, manifests: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """The code, settings and downloads of earlier runs of the job, which nothing mounts any more."""
+    wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
+    kinds = [kind for kind in _NAMED_AFTER_CONTENT if kind in {kind for kind, _ in wanted}]
+    selector = f"{MANAGED_BY}={MANAGER},{BATCH}={name}"
     return [
-        entry(config_map)
-        for config_map in config_maps
-        if config_map["metadata"]["name"] not in wanted and applied_by_us(config_map)
+        entry(item)
+        for kind in kinds
+        for item in cluster.list(kind, namespace, label_selector=selector)
+        if (kind, item["metadata"]["name"]) not in wanted and applied_by_us(item)
     ]

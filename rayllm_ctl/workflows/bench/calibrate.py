@@ -95,6 +95,7 @@ def _hint(result: Mapping[str, Any]) -> str:
 def _calibration(result: Mapping[str, Any]) -> Calibration:
     predicted, plan = result["predicted"], result["predicted"]["plan"]
     throughput, ttft, tpot = (round(predicted[name]["ratio"], 4) for name in _FIGURES)
+    memory = predicted.get("kvCacheBytes")
     return Calibration(
         model=plan["model"],
         gpu=plan["gpu"],
@@ -111,6 +112,9 @@ def _calibration(result: Mapping[str, Any]) -> Calibration:
         requests=result["requests"]["succeeded"],
         quantization=plan.get("quantization"),
         kv_cache_dtype=plan.get("kvCacheDtype"),
+        kv_cache=round(memory["ratio"], 4) if memory else None,
+        kv_cache_bytes=int(memory["measured"]) if memory else None,
+        planned_kv_cache_bytes=int(memory["predicted"]) if memory else None,
     )
 
 

@@ -74,6 +74,7 @@ class Flags:
     api_key_file: Path | None
     keys: tuple[str, ...]
     calibrate: Path | None = None
+    startup_plans: tuple[Path, ...] = ()
 
 
 def key_source(flags: Flags) -> str:

@@ -27,7 +27,7 @@ _WAITING = (
     "CreateContainerConfigError",
     "CreateContainerError",
 )
-CONTAINER = "bench"
+BENCH_CONTAINER = "bench"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _why(status: Mapping[str, Any]) -> str:
 def read_results(run: JobRun, pod: str, others: list[str]) -> Iterator[tuple[str, Any]]:
     """Kind and data of each marked line of the pod's log; `others` takes the other lines."""
     rest = b""
-    for piece in stream(run.cluster, pod, CONTAINER, run.namespace, follow=True):
+    for piece in stream(run.cluster, pod, BENCH_CONTAINER, run.namespace, follow=True):
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
             text = line.decode("utf-8", "replace")

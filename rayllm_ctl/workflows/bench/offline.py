@@ -91,7 +91,10 @@ def measure_offline(
     cluster = connect()
     namespace = service.namespace or cluster.namespace
     name = f"{service.name[:40].rstrip('-')}-offline-{secrets.token_hex(3)}"
-    source = service.model.path or service.model.id
+    stored = plan.deployment.storage if plan.deployment else None
+    if stored is not None and stored.model_source is not None:
+        reduced = replace(reduced, model=replace(reduced.model, path=stored.model_source, revision=None))
+    source = reduced.model.path or reduced.model.id
     arguments = offline_arguments(reduced, plan.parallelism, plan.engine)
     job = render_offline(name, namespace, service.name, pod, source, arguments, load)
     run = JobRun(cluster, namespace, name, options.start_seconds, f"kubectl get events -n {namespace}")

@@ -126,13 +126,17 @@ def predicted(planned: LLMService, result: Mapping[str, Any]) -> dict[str, Any] 
     }
 
 
-def with_predictions(planned: LLMService | str, results: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+def with_predictions(
+    planned: LLMService | str, results: Sequence[Mapping[str, Any]], memory: Mapping[str, float] | None = None
+) -> tuple[Mapping[str, Any], ...]:
     """`results` with `predicted`, or null and `notPredicted`, which says why. planned: the service, or why there is no
-    plan of it."""
+    plan of it. memory: the KV cache as planned and as vLLM's start-up plans measured it."""
     predictions = []
     for result in results:
         prediction = planned if isinstance(planned, str) else predicted(planned, result)
         why = {"notPredicted": prediction} if isinstance(prediction, str) else {}
+        if memory is not None and not isinstance(prediction, str):
+            prediction["kvCacheBytes"] = dict(memory)
         predictions.append({**result, "predicted": None if why else prediction, **why})
     return tuple(predictions)
 

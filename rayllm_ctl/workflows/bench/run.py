@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl import __version__
+from rayllm_ctl.errors import UsageError
 from rayllm_ctl.loadtest.session import measure as measure_here
 from rayllm_ctl.loadtest.settings import Objective, Settings, Target
 from rayllm_ctl.model.bench.load import Results
@@ -16,6 +17,7 @@ from rayllm_ctl.workflows.bench import service as benchservice
 from rayllm_ctl.workflows.bench.flags import Flags, check_flags, key_source, loads, prompts_of, tokenizer_of
 from rayllm_ctl.workflows.bench.predict import Seen, with_predictions
 from rayllm_ctl.workflows.bench.search import search_rate
+from rayllm_ctl.workflows.bench.startup_plans import measured_memory, read_startup_plans
 from rayllm_ctl.workflows.bench.url import target_of, url_look, url_versions
 from rayllm_ctl.workflows.bench.watch import LoadWatch, RunLoads, ShowProgress
 
@@ -31,8 +33,12 @@ def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None,
     tokenizer = tokenizer_of(flags.tokenizer)
     if flags.calibrate:
         benchcalibrate.check_calibration(flags)
+    elif flags.startup_plans:
+        raise UsageError("--startup-plan requires --calibrate", hint="--calibrate calibration.yaml")
+    ranks = read_startup_plans(flags.startup_plans)
     watch = LoadWatch(show, searching=flags.find_max)
     with _place(flags, connect, namespace, watch, tokenizer) as (target, shown, sending, seen):
+        memory = measured_memory(ranks, seen.planned) if ranks else None
         run = watch.over(sending, seen.look)
         objective = flags.slo or Objective()
         prompts = prompts_of(flags, tokenizer)
@@ -41,7 +47,7 @@ def measure(flags: Flags, connect: Callable[[], Cluster], namespace: str | None,
             runs, highest = search_rate(settings, lambda load: run(load)[0])
             runs = _stated(with_predictions(seen.planned, runs), flags, seen)
             return Results(shown, target.models, runs, searched=True, highest_rate=highest)
-        runs = _stated(with_predictions(seen.planned, run(settings)), flags, seen)
+        runs = _stated(with_predictions(seen.planned, run(settings), memory), flags, seen)
         return Results(shown, target.models, runs)
 
 

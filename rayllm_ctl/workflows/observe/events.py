@@ -10,6 +10,7 @@ from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.api.watch import Watch
 from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.cluster.lookup.services import not_found
+from rayllm_ctl.cluster.snapshot.downloads import download_job_names, is_about_download
 from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
 from rayllm_ctl.cluster.snapshot.service import Collector, collect
 from rayllm_ctl.errors import UserError
@@ -24,7 +25,7 @@ from rayllm_ctl.workflows.services import find_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-    from rayllm_ctl.cluster.snapshot.ownership import OwnedResources
+    from rayllm_ctl.cluster.snapshot.downloads import download_job_names, is_about_download
 
 WAIT_SECONDS = 1.0
 """Seconds within which an interruption is noticed while nothing happens."""
@@ -37,6 +38,7 @@ class _Seen:
     causes: tuple[Cause, ...]
     owned: OwnedResources
     claims: frozenset[str]
+    jobs: frozenset[str] = frozenset()
 
 
 def events_of(cluster: Cluster, name: str, namespace: str) -> list[ServiceEvent]:
@@ -84,11 +86,11 @@ def _look(cluster: Cluster, name: str, namespace: str) -> _Seen:
     health = kind.diagnose(snapshot, name, namespace)
     clusters = tuple(dict(item) for item in snapshot.of_kind(kuberay.RAY_CLUSTER) if _is_made_for(item, name))
     owned = OwnedResources(name, clusters, None, is_cluster=kind.is_cluster)
-    mine = _Seen(kind, (), health.causes, owned, _claims(snapshot))
+    mine = _Seen(kind, (), health.causes, owned, _claims(snapshot), download_job_names(snapshot.objects))
     events = tuple(item for item in snapshot.of_kind("Event") if _concerns(mine, item))
     if health.state is State.NOT_FOUND and not events:
         raise not_found(cluster, kind, name, namespace)
-    return _Seen(kind, events, health.causes, owned, mine.claims)
+    return _Seen(kind, events, health.causes, owned, mine.claims, mine.jobs)
 
 
 def _is_made_for(item: Object, name: str) -> bool:
@@ -109,7 +111,8 @@ def _concerns(seen: _Seen, item: Object) -> bool:
     about = item.get("involvedObject") or {}
     if about.get("kind") == "PersistentVolumeClaim":
         return about.get("name") in seen.claims
-    return seen.owned.concerns(str(about.get("name", "")))
+    name = str(about.get("name", ""))
+    return seen.owned.concerns(name) or is_about_download(name, seen.jobs)
 
 
 def _claims(snapshot: Snapshot) -> frozenset[str]:

@@ -38,5 +38,5 @@ def _one_model(plan: Plan) -> dict[str, Any]:
     if plan.engine is not None:
         figures["contextLength"] = plan.engine.max_model_len
     if plan.startup is not None:
-        figures["startupSeconds"] = plan.startup.wait_seconds
+        figures["startupSeconds"] = plan.startup.deploy_wait_seconds
     return figures

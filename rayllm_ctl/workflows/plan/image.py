@@ -13,7 +13,7 @@ from rayllm_ctl.model.spec.gateway import SERVING_PATH
 from rayllm_ctl.model.spec.pod_contexts import RAY_USER
 from rayllm_ctl.model.spec.service import Engine
 from rayllm_ctl.model.text.patterns import IMAGE
-from rayllm_ctl.render.servingcode import batch_files, digest, files, requirements
+from rayllm_ctl.render.servingcode import batch_files, digest, files, requirements, storage_files
 
 _END = "END_OF_FILE"
 _PYTHON = "python:3.12-slim"
@@ -91,13 +91,14 @@ def _check_reference(image: str | None, example: str) -> None:
 
 
 def _lines(base: str) -> Iterator[str]:
-    yield f"# {base} with the gateway of rayllm-ctl {__version__}, what it imports and what engine kind transformers"
-    yield "# needs on GPUs. BuildKit (Docker 23), Podman 5:"
+    yield f"# {base} with the gateway of rayllm-ctl {__version__}, what it imports, what engine kind transformers needs"
+    yield "# on GPUs, and what vLLM needs to stream weights from a bucket. BuildKit (Docker 23), Podman 5:"
     yield "#   rayllm-ctl image recipe | docker build -t REGISTRY/ray-llm-gateway:TAG -"
     yield f"FROM {base}"
     yield "USER root"
-    yield f"RUN python3 -m pip install --no-cache-dir {shlex.join([*requirements(), *requirements('gpu')])}"
-    for name, text in {**batch_files(), **files()}.items():
+    packages = [*requirements(), *requirements("gpu"), *requirements("streaming")]
+    yield f"RUN python3 -m pip install --no-cache-dir {shlex.join(packages)}"
+    for name, text in {**storage_files(), **batch_files(), **files()}.items():
         # Quoted, so that the shell expands nothing in the text.
         yield f'COPY <<"{_END}" {SERVING_PATH}/{name}'
         yield from text.splitlines()
@@ -106,6 +107,6 @@ def _lines(base: str) -> Iterator[str]:
     yield "RUN site=$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))') \\"
     yield f' && echo {SERVING_PATH} > "$site/rayllm.pth" \\'
     yield f" && chmod -R a+rX {SERVING_PATH} \\"
-    yield " && python3 -c 'import limits, redis, accelerate, rayllm_ctl.serving'"
+    yield " && python3 -c 'import limits, redis, accelerate, runai_model_streamer, rayllm_ctl.serving'"
     yield f"LABEL io.rayllm.serving={digest(files())[:8]}"
     yield f"USER {RAY_USER['runAsUser']}:{RAY_USER['runAsGroup']}"

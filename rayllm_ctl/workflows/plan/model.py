@@ -157,7 +157,6 @@ def gpu_request(
         gpus=_wanted(service, catalog),
         catalog=tuple(catalog.values()),
         checkpoint_bytes=facts_of_model.exact_bytes,
-        download=service.model.path is None,
         newest=engine(engine_versions()[-1]),
         hand_sized=hand_sized,
         notes=(*facts_of_model.warnings, *((version.note,) if version.note else ())),
@@ -188,7 +187,6 @@ def _plan_transformers(
         gpus=() if on_cpu else _wanted(service, catalog),
         catalog=tuple(catalog.values()),
         checkpoint_bytes=facts_of_model.exact_bytes,
-        download=service.model.path is None,
         notes=facts_of_model.warnings,
     )
     if on_cpu:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -15,10 +16,13 @@ from rayllm_ctl.cluster.apply.inventory import Entry, Inventory, entry, inventor
 from rayllm_ctl.cluster.apply.prune import leftovers, prune, rights_to_delete
 from rayllm_ctl.cluster.apply.serve_service import SERVE_SERVICE_RIGHTS as SERVE_SERVICE
 from rayllm_ctl.cluster.lookup.kinds import learn_other_kinds, require_other_kinds
+from rayllm_ctl.cluster.snapshot.downloads import waits_for_model
 from rayllm_ctl.cluster.snapshot.exposure import exposure_rights
+from rayllm_ctl.cluster.snapshot.model_jobs import DOWNLOAD_RIGHTS
 from rayllm_ctl.errors import FieldConflictError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import WORKLOADS, workload
+from rayllm_ctl.kinds.common import DOWNLOADS
 from rayllm_ctl.model.events import Applied, Event, Noted, Planned, Rendered
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
@@ -40,6 +44,9 @@ from rayllm_ctl.workflows.rollout.diff import planned_start_seconds
 from rayllm_ctl.workflows.rollout.llmservice.change import change_declared, deploy_change, reject_flags, without_force
 from rayllm_ctl.workflows.rollout.llmservice.declaration import Declaration, read_declaration, read_new_declaration
 from rayllm_ctl.workflows.rollout.manifests import KEPT, annotated, apply_rights, placed
+from rayllm_ctl.workflows.rollout.model_storage.apply import download_jobs
+from rayllm_ctl.workflows.rollout.model_storage.checks import storage_rights
+from rayllm_ctl.workflows.rollout.model_storage.download import download_models
 from rayllm_ctl.workflows.rollout.prerequisites import check_prerequisites, fit, read_for_apply
 from rayllm_ctl.workflows.rollout.revisions import AppliedState, Kept, record
 from rayllm_ctl.workflows.rollout.unrecorded import split_recorded
@@ -167,6 +174,15 @@ def _roll_out(
     if planned is not None:
         yield from gatewaysecrets.create_password(cluster, planned, namespace)
     limit = options.timeout if options.timeout is not None else _limit(one)
+    begin = time.monotonic()
+    applied_first = yield from download_models(
+        service, manifests_to_apply(service, one, options), limit if options.wait else None, stop,
+        force_conflicts=options.force_conflicts,
+    )  # fmt: skip
+    if stop is not None and stop.is_set():
+        return
+    if applied_first:
+        limit = _limit_after(one, options, time.monotonic() - begin)
     if upgrade.shrink is not None:
         yield from shrink_replicas(service, upgrade.shrink, limit, force=options.force_conflicts, stop=stop)
         if stop is not None and stop.is_set():
@@ -174,7 +190,7 @@ def _roll_out(
     if upgrade.restart is not None:
         for _ in apply(cluster, [upgrade.restart], field_manager=RESTARTER):
             pass  # followed by the change itself, which is shown
-    yield from apply_steps(service, one, surplus, upgrade, limit, options, stop)
+    yield from apply_steps(service, one, surplus, upgrade, limit, options, stop, applied_first)
 
 
 def _declaration(service: ServiceRef) -> Declaration | None:
@@ -265,9 +281,12 @@ def check_apply(
 
 def apply_steps(
     service: ServiceRef, one: Rendering, surplus: Sequence[Entry], upgrade: Upgrade, limit: float,
-    options: DeployOptions, stop: Stop | None,
+    options: DeployOptions, stop: Stop | None, applied_first: Sequence[Applied] = (),
 ) -> Iterator[Event]:  # fmt: skip
-    """Apply the service and wait; an upgrade in two steps first applies another number of replicas."""
+    """Apply the service and wait; an upgrade in two steps first applies another number of replicas.
+
+    applied_first: objects that have been applied already.
+    """
     cluster, kind = service.cluster, service.kind
     target = manifests_to_apply(service, one, options)
     steps = [target]
@@ -278,7 +297,10 @@ def apply_steps(
     before: Mapping[str, Any] | None = service.item
     for number, manifests in enumerate(steps):
         recent = number == 0 and upgrade.shrink is None  # no step has been waited for since the operator was read
-        done, stored = yield from apply_manifests(service, manifests, options)
+        there = {(event.kind, event.name) for event in applied_first}
+        rest = [item for item in manifests if (item["kind"], item["metadata"]["name"]) not in there]
+        done, stored = yield from apply_manifests(service, rest, options)
+        done = [*applied_first, *done]
         if number == 0:
             for event in prune(cluster, surplus):
                 yield event
@@ -326,8 +348,8 @@ def _planned(one: Rendering) -> Deployment | None:
 
 def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
     """The required rights of this deployment, and the optional ones."""
-    manifests, (kind, _) = one.manifests, workload(one.manifests)
-    rights = apply_rights(kind, manifests)
+    manifests, (kind, main) = one.manifests, workload(one.manifests)
+    rights = apply_rights(kind, manifests) | storage_rights(manifests)
     if options.service is not None and options.service.item is not None and options.upgrade is None:
         rights = Rights(rights.needed, tuple(right for right in rights.display if right not in _FORESIGHT))
     if one.plan is not None and one.plan.deployment is not None:
@@ -342,6 +364,10 @@ def _rights(one: Rendering, namespace: str, options: DeployOptions) -> Rights:
         rights |= kind.rights_for("bounds")
     if not options.wait:
         return rights
+    if download_jobs(manifests):
+        rights |= DOWNLOAD_RIGHTS
+    if waits_for_model(main):
+        rights |= DOWNLOADS
     return rights | kind.rights_for("follow") | Rights(display=exposure_rights(manifests, namespace))
 
 
@@ -351,5 +377,12 @@ def _limit(one: Rendering) -> float:
     return START_SECONDS if planned is None else planned
 
 
+def _limit_after(one: Rendering, options: DeployOptions, elapsed: float) -> float:
+    """Seconds to wait for the service once its models are downloaded. elapsed: what that took."""
+    if options.timeout is not None:
+        return options.timeout - elapsed
+    return float(one.startup.wait_seconds) if one.startup else START_SECONDS
+
+
 def _planned_limit(one: Rendering) -> float | None:
-    return float(one.startup.wait_seconds) if one.startup else None
+    return float(one.startup.deploy_wait_seconds) if one.startup else None

@@ -39,6 +39,7 @@ from rayllm_ctl.model.workload import WorkloadKind
 from rayllm_ctl.workflows.render.service import rendering
 from rayllm_ctl.workflows.render.types import Rendering, RenderOptions, ServeFile
 from rayllm_ctl.workflows.rollout.manifests import KEPT, apply_rights, as_declared, placed
+from rayllm_ctl.workflows.rollout.model_storage.claims import read_facts, with_live_claims
 from rayllm_ctl.workflows.rollout.prerequisites import known_cluster
 from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
 
@@ -72,7 +73,9 @@ def diff(service: LLMService | ServeFile, options: DiffOptions, connect: Callabl
     namespace = made.namespace or cluster.namespace
     now, applied = current(cluster, made.manifests, namespace)
     made, why = made.for_cluster(known_cluster(now))
-    manifests: Sequence[Mapping[str, Any]] = made.manifests
+    manifests: Sequence[Mapping[str, Any]] = with_live_claims(
+        made.manifests, read_facts(cluster, made.manifests, namespace)
+    )
     if declared_by(now.item) is not None:
         manifests = as_declared(now.live, manifests)
         if options.field_manager == MANAGER:

@@ -9,6 +9,7 @@ from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube.cluster_spec import cluster_spec, with_cluster_spec
 from rayllm_ctl.model.kube.kuberay import is_suspended
 from rayllm_ctl.model.kube.labels import QUEUE
+from rayllm_ctl.model.kube.model_downloads import is_kept
 from rayllm_ctl.model.kube.owned import declared_by
 from rayllm_ctl.model.workload import Right, Rights, WorkloadKind
 
@@ -57,7 +58,9 @@ def _with_suspend(manifest: Mapping[str, Any], suspended: bool) -> dict[str, Any
 def as_declared(live: Mapping[str, Any], manifests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Manifests as the controller applies them for the LLMService that declares the object `live`."""
     references = {"ownerReferences": [dict(declared_by(live) or {})]}
-    found = [{**item, "metadata": {**item["metadata"], **references}} for item in manifests]
+    found = [
+        dict(item) if is_kept(item) else {**item, "metadata": {**item["metadata"], **references}} for item in manifests
+    ]
     return suspend_or_resume(found, live, suspended=is_suspended(live))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.preflight.manifests import check_incremental_upgrade, check_operator_namespace, require_kinds
@@ -16,6 +17,7 @@ from rayllm_ctl.model.kube.kuberay_versions import known_version
 from rayllm_ctl.model.workload import Right, Rights
 from rayllm_ctl.planner.deployment.ray_token import KnownCluster
 from rayllm_ctl.workflows.render.types import Rendering
+from rayllm_ctl.workflows.rollout.model_storage.checks import require_storage
 from rayllm_ctl.workflows.services import ServiceRef, read_service_ref, reject_other_kind
 
 if TYPE_CHECKING:
@@ -69,7 +71,16 @@ def fit(service: ServiceRef, rendering: Rendering) -> Generator[Checked, None, R
     if service.kuberay:
         yield from check_version(service.kuberay, rendering)
     yield from check_surroundings(service.cluster, rendering, workload(rendering.manifests)[1], service.namespace)
-    return rendering
+    manifests = yield from require_storage(
+        service.cluster, rendering.manifests, service.namespace, model_bytes(rendering)
+    )
+    return replace(rendering, manifests=manifests)
+
+
+def model_bytes(rendering: Rendering) -> float | None:
+    """The bytes of the files of the model; None if they are unknown."""
+    storage = rendering.plan.storage if rendering.plan is not None else None
+    return float(storage.files_bytes) if storage is not None else None
 
 
 def check_surroundings(

@@ -10,9 +10,10 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.kube.labels import CODE_VERSION
+from rayllm_ctl.model.kube.model_downloads import code_config_map
 from rayllm_ctl.model.kube.revisions import code_digest
 from rayllm_ctl.model.plan.deployment import CodeVolume
-from rayllm_ctl.render.servingcode import ingress_code, models_code
+from rayllm_ctl.render.servingcode import ingress_code, models_code, storage_code
 from rayllm_ctl.serveconfig.applied import FIELD
 from rayllm_ctl.workflows.services import require_service
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _INGRESS = "-ingress-code"
 _MODELS = "-serving-"
+_STORAGE = code_config_map("")
+_IN_PLACE = {_INGRESS: "the ingress", _STORAGE: "the download of models"}
+"""Code that is replaced in place: the end of the name of its ConfigMap, and its part of a service."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,8 @@ def restored(
 ) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
     """The manifests of a revision with the code that it names, and notes on differences.
 
-    Code of models stays in the cluster in a ConfigMap named after its digest. The code of the ingress is replaced in
-    place, so the revision gets the current one. Raises UserError if code of models is gone.
+    Code of models stays in the cluster in a ConfigMap named after its digest. The code of the ingress, and that of
+    downloads, is replaced in place, so the revision gets the current one. Raises UserError if code of models is gone.
     """
     found: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -102,8 +106,9 @@ def restored(
         given = code_digest(code)
         if given != wanted:
             replaced[wanted] = given
+            part = _IN_PLACE[_ending(item)]
             notes.append(
-                f"the ingress keeps its current code, of rayllm-ctl {_version(code)}: that of the revision, of "
+                f"{part} keeps its current code, of rayllm-ctl {_version(code)}: that of the revision, of "
                 f"rayllm-ctl {_version(item)}, is not kept"
             )
         metadata = {**item["metadata"], "annotations": code["metadata"]["annotations"]}
@@ -120,20 +125,26 @@ def _code_of(cluster: Cluster, item: Mapping[str, Any], namespace: str) -> Mappi
         live = None
     if live is not None and code_digest(live) == wanted:
         return live
-    service = name.removesuffix(_INGRESS) if name.endswith(_INGRESS) else name.rpartition(_MODELS)[0]
-    for one in _own(service):
+    ending = _ending(item)
+    service = name.removesuffix(ending) if ending else name.rpartition(_MODELS)[0]
+    for one in (*_own(service), storage_code(service)):
         if one.digest == wanted or (one.config_map == name and live is None):
             return {
                 "kind": "ConfigMap",
                 "metadata": {"annotations": dict(one.annotations)},
                 "binaryData": dict(one.archives),
             }
-    if live is not None and name.endswith(_INGRESS) and code_digest(live):
+    if live is not None and ending and code_digest(live):
         return live
     raise UserError(
         f"ConfigMap {namespace}/{name} with the code of the revision is gone; rayllm-ctl {_version(item)} has it",
         hint=f"install rayllm-ctl {_version(item)}, and deploy the spec file of the revision with it",
     )
+
+
+def _ending(item: Mapping[str, Any]) -> str:
+    """How the name of a ConfigMap ends whose code is replaced in place; empty for others."""
+    return next((one for one in _IN_PLACE if item["metadata"]["name"].endswith(one)), "")
 
 
 def _version(item: Mapping[str, Any]) -> str:

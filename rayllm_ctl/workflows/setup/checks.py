@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rayllm_ctl.catalog import gpus
@@ -16,6 +17,8 @@ from rayllm_ctl.errors import UserError
 from rayllm_ctl.health.capacity import capacity_check
 from rayllm_ctl.health.clusterchecks import node_checks, operator_checks, quota_check
 from rayllm_ctl.health.objects.pod_needs import needs, pod_templates
+from rayllm_ctl.health.storage.secrets import storage_secrets
+from rayllm_ctl.health.storage.uses import claim_uses
 from rayllm_ctl.kinds import workload
 from rayllm_ctl.model.events import Checked
 from rayllm_ctl.model.kube.kuberay import asks_for_token
@@ -25,7 +28,8 @@ from rayllm_ctl.planner.deployment.ray_token import KnownCluster
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout import secrets as gatewaysecrets
 from rayllm_ctl.workflows.rollout.manifests import placed
-from rayllm_ctl.workflows.rollout.prerequisites import check_surroundings, check_version
+from rayllm_ctl.workflows.rollout.model_storage.checks import check_storage
+from rayllm_ctl.workflows.rollout.prerequisites import check_surroundings, check_version, model_bytes
 from rayllm_ctl.workflows.setup.rbac import COMMANDS
 
 if TYPE_CHECKING:
@@ -115,7 +119,11 @@ def check_service(cluster: Cluster, rendering: Rendering, namespace: str) -> Ite
     planned = rendering.plan.deployment if rendering.plan else None
     if planned is not None:
         yield from _guarded(category, "Secrets", lambda: gatewaysecrets.check_secrets(cluster, planned, namespace))
-    wanted = needs(rendering.manifests)
+    for one in check_storage(cluster, rendering.manifests, namespace, model_bytes(rendering)):
+        yield replace(one, category=category)
+    seen = {("PersistentVolumeClaim", use.name) for use in claim_uses(rendering.manifests, None)}
+    seen |= {(need.kind, need.name) for need in storage_secrets(rendering.manifests)}
+    wanted = [need for need in needs(rendering.manifests) if (need.kind, need.name) not in seen]
     if planned is not None and planned.redis is not None and gatewaysecrets.makes_password(planned):
         made = planned.redis.password.name  # by deploy
         wanted = [need for need in wanted if (need.kind, need.name) != ("Secret", made)]

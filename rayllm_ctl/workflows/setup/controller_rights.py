@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from rayllm_ctl.cluster.preflight.storage import STORAGE_RIGHTS
 from rayllm_ctl.kinds import WORKLOADS
+from rayllm_ctl.kinds.common import DOWNLOADS
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
 from rayllm_ctl.model.kube.api_kinds import APPLIED
 from rayllm_ctl.model.spec.batch import BATCH_KIND
@@ -21,6 +23,10 @@ BESIDE = (
 )  # fmt: skip
 """Kinds of the objects that a spec may have rendered next to its RayService or RayCluster."""
 
+CLAIM_RIGHTS = tuple(Right(verb, "PersistentVolumeClaim") for verb in ("get", "create", "patch"))
+DOWNLOAD_JOB_RIGHTS = tuple(Right(verb, "Job") for verb in ("get", "create", "patch", "list", "delete"))
+"""For services that download their model, and create a claim for it. No claim is ever deleted."""
+
 LEASE_RIGHTS = Rights(needed=tuple(Right(verb, "Lease") for verb in ("get", "create", "patch")))
 """In the namespace of the controller: which of several copies reconciles."""
 
@@ -30,12 +36,13 @@ def controller_rights() -> Rights:
 
     A Secret is created, for the password of a gateway's Redis, and none is ever read.
     """
-    total = _own_kinds()
+    total = _own_kinds() | DOWNLOADS
     for kind in WORKLOADS.values():
         total |= kind.rights_for(*(activity for activity in _ACTIVITIES if activity in kind.rights))
     for activity in ("list", "status", "follow", "cancel", "resume"):
         total |= JOB_RIGHTS[activity]
     total |= submit_rights((RAY_JOB, "ConfigMap"), pool=True)
+    total |= Rights((*CLAIM_RIGHTS, *DOWNLOAD_JOB_RIGHTS), STORAGE_RIGHTS)
     total |= Rights(
         needed=(
             *(Right(verb, kind) for kind in BESIDE for verb in ("get", "create", "patch", "delete")),

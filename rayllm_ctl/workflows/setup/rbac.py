@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rayllm_ctl.cluster.preflight.storage import STORAGE_RIGHTS
+from rayllm_ctl.cluster.snapshot.model_jobs import DOWNLOAD_RIGHTS
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_CLUSTER, RAY_SERVICE, WORKLOADS
-from rayllm_ctl.kinds.common import OPERATOR
+from rayllm_ctl.kinds.common import DOWNLOADS, OPERATOR
 from rayllm_ctl.kinds.llmservice import ADOPT, CHANGE_DECLARED, DELETE_DECLARED, RELEASE
 from rayllm_ctl.kinds.loadtest import OFFLINE_RIGHTS, forward_rights, job_rights
 from rayllm_ctl.kinds.rayjob import JOB_RIGHTS
@@ -19,7 +21,13 @@ from rayllm_ctl.model.workload import Activity, Right, Rights
 from rayllm_ctl.workflows.access import api_keys as keys
 from rayllm_ctl.workflows.access import serve_config as serveconfig
 from rayllm_ctl.workflows.batch.submit import RAY_JOB, submit_rights
-from rayllm_ctl.workflows.setup.controller_rights import BESIDE, LEASE_RIGHTS, controller_rights
+from rayllm_ctl.workflows.setup.controller_rights import (
+    BESIDE,
+    CLAIM_RIGHTS,
+    DOWNLOAD_JOB_RIGHTS,
+    LEASE_RIGHTS,
+    controller_rights,
+)
 
 
 def _both(*activities: Activity) -> Rights:
@@ -37,11 +45,22 @@ def _on(kinds: Iterable[str], *verbs: str) -> Rights:
 _APPLIED = Rights(display=tuple(Right("list", name) for name in APPLIED))
 """Rights to find the objects applied for a service: a user's template may have added any kind."""
 
-_REMOVAL = _both("delete") | _on(BESIDE, "list", "delete") | _APPLIED
+_STORAGE = Rights(display=(*CLAIM_RIGHTS, *DOWNLOAD_JOB_RIGHTS, *STORAGE_RIGHTS))
+"""For services and batch jobs that download their model."""
+
+_COMPARED = Rights(display=(*CLAIM_RIGHTS, *(Right(verb, "Job") for verb in ("get", "create", "patch"))))
+"""The same for a dry run."""
+
+_KEPT = Rights(display=(Right("list", "PersistentVolumeClaim"), Right("delete", "Job")))
+"""Claims stay when a service is deleted; `delete` says which."""
+
+_REMOVAL = _both("delete") | _on(BESIDE, "list", "delete") | _APPLIED | _KEPT
 _DEPLOY = (
     _both("apply", "bounds", "follow", "record")
+    | DOWNLOADS
     | _on(BESIDE, "get", "create", "patch", "list", "delete")
     | _APPLIED
+    | _STORAGE
     | Rights(
         display=(
             Right("get", "Secret"), Right("get", "IngressClass"), Right("get", "Gateway", everywhere=True),
@@ -64,8 +83,14 @@ _LOAD = _both("chat", "endpoint") | job_rights(RAY_SERVICE.name) | forward_right
 COMMANDS: Mapping[str, Rights] = {
     "deploy": _DEPLOY | _CHANGE,
     "apply": _DEPLOY | _CHANGE,
-    "diff": _both("apply") | _on(BESIDE, "get", "create", "patch", "list") | _APPLIED,
-    "batch submit": submit_rights((RAY_JOB, "ConfigMap"), pool=True) | JOB_RIGHTS["follow"],
+    "diff": _both("apply") | _on(BESIDE, "get", "create", "patch", "list") | _APPLIED | _COMPARED,
+    "fetch": _on(("ConfigMap", "Job"), "get", "create", "patch")
+    | DOWNLOAD_RIGHTS
+    | Rights(display=(*CLAIM_RIGHTS, *STORAGE_RIGHTS, Right("get", "Secret"), Right("delete", "Job"))),
+    "batch submit": submit_rights((RAY_JOB, "ConfigMap"), pool=True)
+    | JOB_RIGHTS["follow"]
+    | _STORAGE
+    | Rights(display=(Right("get", "Secret"),)),
     "batch list": JOB_RIGHTS["list"],
     "batch status": JOB_RIGHTS["status"],
     "batch watch": JOB_RIGHTS["follow"],
@@ -79,12 +104,12 @@ COMMANDS: Mapping[str, Rights] = {
     "bench offline": OFFLINE_RIGHTS,
     "check": _CHECK,
     "check --security": _both("security"),
-    "status": _both("status", "list"),
-    "watch": _both("follow"),
-    "wait": _both("follow"),
-    "events": _both("events", "follow-events"),
-    "logs": _both("logs"),
-    "bundle": _both("status", "logs"),
+    "status": _both("status", "list") | DOWNLOADS,
+    "watch": _both("follow") | DOWNLOADS,
+    "wait": _both("follow") | DOWNLOADS,
+    "events": _both("events", "follow-events") | DOWNLOADS,
+    "logs": _both("logs") | DOWNLOADS,
+    "bundle": _both("status", "logs") | DOWNLOADS,
     "chat": _both("chat"),
     "endpoint": _both("endpoint"),
     "port-forward": _both("port-forward"),

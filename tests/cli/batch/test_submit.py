@@ -10,12 +10,17 @@ import pytest
 import yaml
 
 from rayllm_ctl.cli.batch_flags import BATCH_FLAGS
+from rayllm_ctl.cli.commands.batch import follow
+from rayllm_ctl.cli.session import Display
+from rayllm_ctl.model.events import Applied, Downloading, Event
 from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.specfile.explain import explain
 from tests.cli.conftest import Run
 from tests.cluster.fakeapi import FakeAPI, Request
 from tests.conftest import Golden
+from tests.health.storage.manifests import live_claim
 from tests.specfile.test_explain import below
+from tests.workflows.rollout.model_storage.fakedownloads import DENIED, Downloads
 
 FLAGS = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--offline", "--gpu", "L4", "--max-model-len", "8192")
 DATA = ("--input", "s3://bucket/in/*.jsonl", "--output-path", "s3://bucket/out", "--prompt", "Summarize: {{ text }}")
@@ -278,3 +283,71 @@ def test_the_cluster_of_a_job_has_to_exist(run: Run, api: FakeAPI) -> None:
     result = run(*SUBMIT, "--cluster", "pool")
     assert "spec.cluster: there is no raycluster pool in namespace llm" in result.err
     assert api.names("RayJob") == []
+
+
+def test_a_failed_download_is_no_answer(run: Run, api: FakeAPI) -> None:
+    Downloads(api, DENIED)
+    api.put(**live_claim())
+    result = run(*JOB, "--mirror", "claim/models")
+    assert result.code == 7
+    assert "DownloadUnauthorized" in result.err
+    assert "rayjob/job was not applied" in result.err
+    assert api.names("RayJob") == []
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (None, "continues to download meta-llama/Llama-3.1-8B-Instruct; the batch job was not applied"),
+        (True, "interrupted: meta-llama/Llama-3.1-8B-Instruct is downloaded; the batch job was not applied"),
+    ],
+)
+def test_an_interruption_says_what_continues(
+    end: bool | None, message: str, run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Downloads(api, end)
+    api.put(**live_claim())
+    handle = Display.handle
+
+    def interrupted(self: Display, event: Event) -> None:
+        handle(self, event)
+        if isinstance(event, Downloading):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Display, "handle", interrupted)
+    result = run(*JOB, "--mirror", "claim/models")
+    assert result.code == 130
+    assert message in result.err
+    assert api.names("RayJob") == []
+
+
+def test_an_interruption_after_the_rayjob_was_applied(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = Display.handle
+
+    def interrupted(self: Display, event: Event) -> None:
+        handle(self, event)
+        if isinstance(event, Applied) and event.kind == "RayJob":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Display, "handle", interrupted)
+    result = run(*SUBMIT)
+    assert result.code == 130
+    assert "interrupted: the job job keeps running" in result.err
+    assert "rayllm-ctl batch watch job -n llm" in result.err
+
+
+def test_the_time_limit_is_that_of_the_download_and_the_job(
+    run: Run, api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Downloads(api, True)
+    api.put(**live_claim())
+    limits: list[float] = []
+
+    def followed(*arguments: object) -> int:
+        limits.append(arguments[4])  # type: ignore[arg-type]
+        return 0
+
+    monkeypatch.setattr(follow, "follow_to_end", followed)
+    assert run(*JOB, "--mirror", "claim/models", "--timeout", "10m").code == 0
+    (left,) = limits
+    assert 0 < left < 600

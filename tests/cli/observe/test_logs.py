@@ -207,3 +207,22 @@ def test_a_second_ray_cluster_that_cannot_be_asked_is_noted_beside_the_logs_of_t
     result = run("logs", "tiny")
     assert (result.code, result.out.splitlines()[:1]) == (0, ["serve/replica_a.log first"]), str(result)
     assert result.err == "Serve state of RayCluster tiny-zzzzz could not be read: no\n"
+
+
+@pytest.mark.usefixtures("deployed")
+def test_the_job_that_downloads_the_model(run: Run, api: FakeAPI) -> None:
+    """The newest pod of each Job: those before it have failed."""
+    labels = {"app.kubernetes.io/component": "model-download", "app.kubernetes.io/instance": "tiny"}
+    for pod, created, job in (("m-a", "10:00", "m"), ("m-b", "10:05", "m"), ("n-a", "09:00", "n")):
+        mine = labels | {"batch.kubernetes.io/job-name": job}
+        metadata = {"name": pod, "labels": mine, "creationTimestamp": f"2026-03-01T{created}:00Z"}
+        api.put(kind="Pod", metadata=metadata, spec={"containers": [{"name": "download"}]})
+        api.answer("GET", f"/pods/{pod}/log$", (200, f"log of {pod}\n".encode()))
+    assert run("logs", "tiny", "--download").out.splitlines() == ["[m-b] log of m-b", "[n-a] log of n-a"]
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_service_that_downloads_nothing(run: Run) -> None:
+    result = run("logs", "tiny", "--download")
+    assert result.code == 1
+    assert "tiny has no pod that downloads a model" in result.err

@@ -21,7 +21,7 @@ SAME_IN_OTHER_WORDS = {
     ("controller", "kubeconfig"), ("controller", "namespace"), ("controller", "offline"), ("adopt", "offline"),
     ("apply", "offline"), ("check", "offline"), ("init", "namespace"), ("render", "namespace"), ("rbac", "namespace"),
     ("batch submit", "kuberay-version"), ("deploy", "kuberay-version"),
-    ("gpus", "prices"), ("plan", "namespace"), ("batch init", "namespace"),
+    ("gpus", "prices"), ("plan", "namespace"), ("batch init", "namespace"), ("fetch", "image"),
 }  # fmt: skip
 
 

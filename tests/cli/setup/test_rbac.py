@@ -12,7 +12,7 @@ from rayllm_ctl.cli.app import COMMANDS as ALL
 from rayllm_ctl.cli.app import group
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.kinds import WORKLOADS
-from rayllm_ctl.workflows.setup.controller_rights import BESIDE
+from rayllm_ctl.workflows.setup.controller_rights import BESIDE, CLAIM_RIGHTS, DOWNLOAD_JOB_RIGHTS
 from rayllm_ctl.workflows.setup.rbac import COMMANDS, ROLES, rights_of
 from tests.bases import SPECS, stored
 
@@ -124,4 +124,5 @@ def test_the_rights_of_deploy_cover_every_kind_that_is_rendered() -> None:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     files = [*SPECS.glob("*.yaml"), *(path.with_suffix(".yaml") for path in SPECS.glob("*.diff"))]
     kinds = {item["kind"] for file in files for item in yaml.load_all(stored(file), loader) if item}
-    assert kinds - set(WORKLOADS) == set(BESIDE)
+    stored_models = {right.kind for right in (*CLAIM_RIGHTS, *DOWNLOAD_JOB_RIGHTS)}
+    assert kinds - set(WORKLOADS) == set(BESIDE) | stored_models

@@ -9,11 +9,13 @@ import pytest
 
 from rayllm_ctl.console.observe.live import LiveTree
 from rayllm_ctl.console.observe.progress import LinePrinter, choose_progress
+from rayllm_ctl.console.observe.tree import tree_lines
 from rayllm_ctl.console.style import Printer
 from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Observed, Ready
-from rayllm_ctl.model.observed.health import State, StatusNode
+from rayllm_ctl.model.observed.health import Health, State, StatusNode
+from rayllm_ctl.model.observed.model_downloads import DownloadState, ModelDownload
 from tests.conftest import Golden
-from tests.console.sample import PULLING, READY, STUCK, Screen, at, plain
+from tests.console.sample import PULLING, READY, STUCK, Screen, at, health, plain
 
 STORY: tuple[tuple[float, Event], ...] = (
     (0, Checked("KubeRay 1.6.2", True)),
@@ -178,3 +180,34 @@ def test_the_state_stands_apart_from_the_name(state: State) -> None:
         tree.handle(Observed(dataclasses.replace(PULLING, state=state), 3))
     assert f"{state.value.lower()}qwen3-32b" not in screen.getvalue()
     assert f"{state.value.lower()} " in screen.getvalue()
+
+
+def downloading(done: int, state: DownloadState = DownloadState.DOWNLOADING) -> Health:
+    """A service whose model is downloaded, with `done` of 100 GB."""
+    known = state is DownloadState.DOWNLOADING
+    download = ModelDownload(
+        "qwen3-32b-model-0a1b2c3d", "hf://Qwen/Qwen3-32B", state, bytes=done * 10**9 if known else None,
+        total=100 * 10**9 if known else None, percent=done if known else None, bytes_per_second=310e6,
+        seconds_left=(100 - done) * 3.0,
+    )  # fmt: skip
+    node = StatusNode("download", download.job, state.value, "Qwen/Qwen3-32B")
+    nodes = () if state is DownloadState.COMPLETE else (node,)
+    return health(20, *nodes, message="downloading Qwen/Qwen3-32B", downloads=(download,))
+
+
+def test_a_download_has_a_line_for_each_tenth_and_one_at_its_end() -> None:
+    story = [(n, Observed(downloading(n), n)) for n in range(0, 25, 3)]
+    end = (30, Observed(downloading(100, DownloadState.COMPLETE), 30))
+    lines = [line[9:] for line in draw((*story, end, end), Screen()).splitlines() if " download " in line]
+    assert lines == [
+        "download    Qwen/Qwen3-32B: downloading",
+        "download    Qwen/Qwen3-32B: 0 B of 100 GB (0 %), 310 MB/s, 5m00s left",
+        "download    Qwen/Qwen3-32B: 12.0 of 100 GB (12 %), 310 MB/s, 4m24s left",
+        "download    Qwen/Qwen3-32B: 21.0 of 100 GB (21 %), 310 MB/s, 3m57s left",
+        "download    Qwen/Qwen3-32B is complete",
+    ]
+
+
+def test_the_tree_shows_how_far_a_download_is() -> None:
+    lines = tree_lines(downloading(62), plain())
+    assert lines[0] == "├─ download  Downloading  Qwen/Qwen3-32B: 62.0 of 100 GB (62 %), 310 MB/s, 1m54s left"

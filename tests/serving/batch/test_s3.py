@@ -52,9 +52,9 @@ def test_rejected(
     code: str,
     words: str,
 ) -> None:
-    from rayllm_ctl.serving.batch import storage
+    from rayllm_ctl.serving.buckets import filesystems
 
-    storage._s3.cache_clear()
+    filesystems.s3.cache_clear()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key or server.secret_key)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -70,9 +70,9 @@ def test_rejected(
 
 
 def test_a_busy_endpoint_has_time_to_answer() -> None:
-    from rayllm_ctl.serving.batch import settings, storage
+    from rayllm_ctl.serving.buckets import filesystems
 
-    made = storage._s3("data", settings.Storage(endpoint="http://127.0.0.1:1", region="eu-central-1"))
+    made = filesystems.s3("data", filesystems.Access("http://127.0.0.1:1", "eu-central-1"))
     _, (given,) = made.__reduce__()
     assert (given["connect_timeout"], given["request_timeout"]) == (5.0, 30.0)
 
@@ -91,17 +91,17 @@ def test_a_bucket_is_read_without_credentials_where_its_address_says_so(scheme: 
 def test_rows_of_a_public_bucket_do_not_show_how_it_is_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyarrow import fs
 
-    from rayllm_ctl.serving.batch import storage
+    from rayllm_ctl.serving.buckets import filesystems
 
     rig.write("public/a.txt", "x\n")
     rig.write("public/b.txt", "y\n")
     seen = []
 
-    def local(bucket: str, options: Any) -> Any:
-        seen.append((bucket, options.anonymous))
+    def local(bucket: str, access: Any) -> Any:
+        seen.append((bucket, access.anonymous))
         return fs.SubTreeFileSystem(str(rig.root / "in"), fs.LocalFileSystem())
 
-    monkeypatch.setattr(storage, "_s3", local)
+    monkeypatch.setattr(filesystems, "s3", local)
     given = {"paths": ["s3://anonymous@public/*.txt"]}
     assert rig.run(rig.settings("text", "jsonl", input=given))[0] == 0
     assert [(row["row_id"], row["text"]) for row in rig.rows()] == [("a.txt:1", "x"), ("b.txt:1", "y")]

@@ -30,11 +30,17 @@ def follow_to_end(
 
     ctx.obj["failed"] = NO_ANSWER  # 1 means that too many rows have an error
     events = wait_for_job(cluster, name, namespace, timeout, uid=uid)
-    follow = f"rayllm-ctl batch watch {name} -n {namespace}     # follow it again"
-    undo = f"rayllm-ctl batch cancel {name} -n {namespace}    # stop it"
-    with interruptible(f"the job {name} keeps running", follow, undo):
+    with interruptible(f"the job {name} keeps running", *running_hints(name, namespace)):
         ended = show(ctx, events, output, (name, namespace))
     return EXIT_CODE[ended.outcome] if ended is not None else NO_ANSWER
+
+
+def running_hints(name: str, namespace: str) -> tuple[str, str]:
+    """What to type next about a job that keeps running."""
+    return (
+        f"rayllm-ctl batch watch {name} -n {namespace}     # follow it again",
+        f"rayllm-ctl batch cancel {name} -n {namespace}    # stop it",
+    )
 
 
 def show(

@@ -24,7 +24,7 @@ from rayllm_ctl.model.spec.fact_sources import FactSources
 @manifests_dry_run_option
 @kuberay_option(" with --dry-run=client")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Follow the job until it ends.")
-@click.option("--timeout", type=Duration(), help="How long to follow the job (default: no limit).")
+@click.option("--timeout", type=Duration(), help="How long to wait for the model and the job (default: no limit).")
 @force_option
 @output_option(*RESULT_FORMATS)
 @kube_options
@@ -45,8 +45,9 @@ def command(
 ) -> None:
     """Plan a batch job, check it, apply it as a RayJob, and follow it until it ends.
 
-    The same job, submitted again after it ended, computes the missing rows. Ctrl-C leaves it running. Exit codes are
-    those of rayllm-ctl batch watch.
+    With a model that is mirrored (spec.storage.model.mirror), the RayJob is applied once the files are downloaded. The
+    same job, submitted again after it ended, computes the missing rows. Ctrl-C leaves it running. Exit codes are those
+    of rayllm-ctl batch watch.
 
     \b
       rayllm-ctl batch submit Qwen/Qwen3-8B --input 's3://bucket/news/*.jsonl' \\
@@ -56,8 +57,8 @@ def command(
         --input - --output-path s3://bucket/try/
     """
     from rayllm_ctl.cli.batch_spec import resolve_batch
-    from rayllm_ctl.cli.commands.batch.follow import follow_to_end
-    from rayllm_ctl.cli.rollout import print_rendered, roll_out
+    from rayllm_ctl.cli.commands.batch.follow import follow_to_end, running_hints
+    from rayllm_ctl.cli.rollout import print_rendered, submitted
     from rayllm_ctl.cli.session import connect, show
     from rayllm_ctl.errors import UsageError
     from rayllm_ctl.model.kube.kuberay_versions import DEFAULT
@@ -77,12 +78,16 @@ def command(
     batch = resolve_batch(file, overrides, kube.namespace, BATCH_FLAGS)
     render = RenderOptions(facts=facts, accept_risk=accept_risk, kuberay=kuberay or DEFAULT)
     connected = cache(lambda: connect(kube))
-    events = submit(batch, SubmitOptions(dry_run=dry_run, force_conflicts=force_conflicts, render=render), connected)
+    options = SubmitOptions(
+        dry_run=dry_run, wait=follows, timeout=timeout, force_conflicts=force_conflicts, render=render
+    )
+    events = submit(batch, options, connected)
     if dry_run == "client":
         print_rendered(events, output)
         return
     with show(ctx, None if follows else output) as display:
-        roll_out(display, events)
+        waited = submitted(display, events, running_hints)
     if follows:
         namespace = batch.namespace or connected().namespace
-        ctx.exit(follow_to_end(ctx, connected(), batch.name, namespace, timeout, output))
+        left = None if timeout is None else max(timeout - waited, 0.0)
+        ctx.exit(follow_to_end(ctx, connected(), batch.name, namespace, left, output))

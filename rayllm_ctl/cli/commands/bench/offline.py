@@ -9,16 +9,9 @@ import click
 
 from rayllm_ctl.cli.batch_flags import ENGINE_FIELDS
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import (
-    DEPLOY_FLAGS,
-    FLAGS,
-    SERVICE_FLAGS,
-    TABLE_FORMATS,
-    facts_options,
-    output_option,
-    spec_options,
-)
+from rayllm_ctl.cli.options import TABLE_FORMATS, facts_options, output_option, spec_options
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.spec_flags import DEPLOY_FLAGS, FLAGS, SERVICE_FLAGS
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.errors import FAILED, INTERRUPTED
 from rayllm_ctl.model.spec.fact_sources import FactSources

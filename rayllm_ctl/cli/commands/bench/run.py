@@ -26,6 +26,9 @@ from rayllm_ctl.errors import FAILED, INTERRUPTED
 @place_options
 @click.option("--calibrate", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="File for the ratio of measured to planned speed, for --calibration.")  # fmt: skip
+@click.option("--startup-plan", "startup_plans", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+              help="vLLM's start-up plans, of one replica: their KV cache is stored with --calibrate. Repeatable, or "
+                   "a folder.")  # fmt: skip
 @output_option(*TABLE_FORMATS)
 @kube_options
 @click.pass_context

@@ -13,18 +13,10 @@ from rayllm_ctl.cli.api_key_input import read_api_keys
 from rayllm_ctl.cli.commands.bench.load_flags import load_options, place_options
 from rayllm_ctl.cli.commands.bench.sweep_values import LISTED, Varied, axes_of
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
-from rayllm_ctl.cli.options import (
-    DEPLOY_FLAGS,
-    FLAGS,
-    SERVICE_FLAGS,
-    TABLE_FORMATS,
-    FlagTable,
-    facts_options,
-    output_option,
-    spec_options,
-    template_option,
-)
+from rayllm_ctl.cli.option_groups import FlagTable
+from rayllm_ctl.cli.options import TABLE_FORMATS, facts_options, output_option, spec_options, template_option
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.spec_flags import DEPLOY_FLAGS, FLAGS, SERVICE_FLAGS
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.errors import FAILED, INTERRUPTED
 from rayllm_ctl.model.spec.fact_sources import FactSources

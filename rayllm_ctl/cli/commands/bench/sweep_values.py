@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS
+from rayllm_ctl.cli.spec_flags import FLAGS
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.text.json_form import camel
 

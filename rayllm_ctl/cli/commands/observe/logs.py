@@ -33,6 +33,7 @@ class Lines(click.ParamType[int]):
 @click.option("--engine", is_flag=True, help="The log of the engines (vLLM).")
 @click.option("--head", is_flag=True, help="The log of the head.")
 @click.option("--operator", is_flag=True, help="The log of the KubeRay operator.")
+@click.option("--download", is_flag=True, help="The log of the Job that downloads the model.")
 @click.option(
     "--tail", type=Lines(), metavar="N", help=f"Lines from the end of each log, -1 for all; {_TAIL}, all with --grep."
 )
@@ -46,6 +47,7 @@ def command(
     engine: bool,
     head: bool,
     operator: bool,
+    download: bool,
     tail: int | None,
     follow: bool,
     grep: str,
@@ -67,14 +69,14 @@ def command(
     from rayllm_ctl.workflows.observe.logs.read import log_lines
     from rayllm_ctl.workflows.observe.logs.select import LogPart
 
-    chosen = [flag for flag, given in (("--engine", engine), ("--head", head), ("--operator", operator)) if given]
-    if len(chosen) + (replica is not None) > 1:
-        raise click.UsageError("--replica, --engine, --head and --operator exclude each other")
+    if sum((engine, head, operator, download, replica is not None)) > 1:
+        raise click.UsageError("--replica, --engine, --head, --operator and --download exclude each other")
     if previous and engine:
         raise UsageError(
             "--previous is about containers, and the engine runs inside one", hint=f"rayllm-ctl logs {name} --previous"
         )
-    part: LogPart = "engine" if engine else "head" if head else "operator" if operator else "replicas"
+    flags: dict[LogPart, bool] = {"engine": engine, "head": head, "operator": operator, "download": download}
+    part: LogPart = next((part for part, given in flags.items() if given), "replicas")
     lines = tail or (_ALL if grep and not follow else _TAIL)
     cluster = connect(kube)
     found = log_lines(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, TABLE_FORMATS, output_option
+from rayllm_ctl.cli.options import TABLE_FORMATS, output_option
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.spec_flags import FLAGS
 
 
 @click.command(cls=Command, short_help="Explain a field of the spec file.")

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from rayllm_ctl.cli.new_file import new_file_option, new_namespace_option, require_absent, write_new
-from rayllm_ctl.cli.options import FLAGS, facts_options, service_options
+from rayllm_ctl.cli.options import facts_options, service_options
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.spec_flags import FLAGS
 from rayllm_ctl.model.spec.fact_sources import FactSources
 
 

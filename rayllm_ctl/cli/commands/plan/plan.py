@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayllm_ctl.cli.options import FLAGS, TABLE_FORMATS, facts_options, output_option, service_options
+from rayllm_ctl.cli.options import TABLE_FORMATS, facts_options, output_option, service_options
 from rayllm_ctl.cli.parsing.command import Command
+from rayllm_ctl.cli.spec_flags import FLAGS
 from rayllm_ctl.errors import FAILED, OK, UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 

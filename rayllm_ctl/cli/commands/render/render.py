@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayllm_ctl.cli.options import (
-    FLAGS,
-    facts_options,
-    kuberay_option,
-    output_option,
-    service_options,
-    template_option,
-)
+from rayllm_ctl.cli.options import facts_options, kuberay_option, output_option, service_options, template_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
+from rayllm_ctl.cli.spec_flags import FLAGS
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.spec.fact_sources import FactSources
 

@@ -9,7 +9,6 @@ import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, kube_options
 from rayllm_ctl.cli.options import (
-    FLAGS,
     RESULT_FORMATS,
     facts_options,
     kuberay_option,
@@ -19,6 +18,7 @@ from rayllm_ctl.cli.options import (
 )
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
+from rayllm_ctl.cli.spec_flags import FLAGS
 from rayllm_ctl.cli.values import Duration
 from rayllm_ctl.cli.wait_flags import force_option, manifests_dry_run_option, upgrade_options
 from rayllm_ctl.model.spec.fact_sources import FactSources

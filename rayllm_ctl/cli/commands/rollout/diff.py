@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rayllm_ctl.cli.kube_flags import KubeFlags, given_cluster_flags, kube_options
-from rayllm_ctl.cli.options import FLAGS, facts_options, output_option, service_options, template_option
+from rayllm_ctl.cli.options import facts_options, output_option, service_options, template_option
 from rayllm_ctl.cli.parsing.command import Command
 from rayllm_ctl.cli.serve_config_flags import serve_config_options, serve_file
+from rayllm_ctl.cli.spec_flags import FLAGS
 from rayllm_ctl.errors import FAILED, NO_ANSWER, OK, RULED_OUT, FieldConflictError, UsageError, UserError
 from rayllm_ctl.model.kube.labels import MANAGER
 from rayllm_ctl.model.spec.fact_sources import FactSources

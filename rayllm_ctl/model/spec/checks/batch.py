@@ -22,14 +22,14 @@ from rayllm_ctl.model.spec.checks.batch_files import file_problems
 from rayllm_ctl.model.spec.checks.plain_data import is_plain_data
 from rayllm_ctl.model.spec.checks.ray import whole_seconds
 from rayllm_ctl.model.spec.checks.service import length_problems, validate
+from rayllm_ctl.model.spec.checks.storage.served import streamed_bucket
 from rayllm_ctl.model.spec.gateway import SERVING_PATH
 from rayllm_ctl.model.spec.pod_options import Pods
 from rayllm_ctl.model.spec.ray_options import RayOptions
 from rayllm_ctl.model.spec.service import Scheduling
-from rayllm_ctl.model.text.patterns import Pattern
+from rayllm_ctl.model.text.patterns import ENDPOINT, Pattern
 from rayllm_ctl.model.text.problems import Path, Problem, quoted
 
-ENDPOINT = Pattern(r"https?://[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?(?::\d{1,5})?/?")
 PARAMETER = Pattern(r"[a-z][a-z0-9_]*")
 
 _FORBIDDEN_ARGS = {
@@ -179,6 +179,25 @@ def _storage(batch: BatchJob) -> Iterator[Problem]:
                 yield Problem((*at, name), "has no effect: neither the input nor the output is on S3")
     if storage.anonymous and not any(path.startswith(("s3://", "gs://")) for path in read):
         yield Problem((*at, "anonymous"), "has no effect: the input is not in an object store")
+    yield from _beside_streamed_weights(batch, any(path.startswith("s3://") for path in (*read, batch.output.path)))
+
+
+def _beside_streamed_weights(batch: BatchJob, on_s3: bool) -> Iterator[Problem]:
+    """Access to the data that differs from that to the weights. on_s3: whether input or output is on S3."""
+    storage = service_of(batch).storage
+    bucket = streamed_bucket(storage)
+    if bucket is None or not on_s3 or not bucket.uri.startswith("s3://"):
+        return
+    pairs = [("endpoint", batch.storage.endpoint, bucket.endpoint)]
+    if bucket.secret is not None:
+        pairs.append(("credentialsSecret", batch.storage.credentials_secret, bucket.secret))
+    for name, of_data, of_weights in pairs:
+        if of_data != of_weights:
+            yield Problem(
+                ("spec", "storage", name),
+                "must be that of the bucket from which the weights are streamed: the pods have one for all of S3",
+                "load: copy, which has settings of its own",
+            )
 
 
 def _on_a_pool(batch: BatchJob) -> Iterator[Problem]:
@@ -194,6 +213,8 @@ def _on_a_pool(batch: BatchJob) -> Iterator[Problem]:
         )
     given: dict[Path, bool] = {
         ("storage", "volumes"): bool(batch.storage.volumes),
+        ("storage", "model"): batch.storage.model is not None,
+        ("storage", "caches"): batch.storage.caches is not None,
         ("storage", "credentialsSecret"): batch.storage.credentials_secret is not None,
         ("model", "tokenSecret"): batch.model.token_secret is not None,
         ("scheduling",): batch.scheduling != Scheduling(),

@@ -27,6 +27,7 @@ from rayllm_ctl.model.spec.checks.engine_args import (
 from rayllm_ctl.model.spec.checks.mode import mode_problems
 from rayllm_ctl.model.spec.checks.plain_data import any_text, is_plain_data
 from rayllm_ctl.model.spec.checks.ray_features import OLDEST_RAY
+from rayllm_ctl.model.spec.checks.storage.ways import storage_problems
 from rayllm_ctl.model.spec.patches import patch_problems
 from rayllm_ctl.model.spec.serve_options import serve_problems
 from rayllm_ctl.model.spec.service import NO_MODEL, Aggregation, LLMService, Load, Replicas
@@ -50,6 +51,7 @@ def validate(service: LLMService) -> list[Problem]:
         *transformersfields.version_problems(service),
         *mode_problems(service),
         *podfields.pod_field_problems(service),
+        *storage_problems(service),
         *serve_problems(service.serve),
         *gatewayfields.gateway_problems(service),
         *podchecks.pod_problems(service),

@@ -21,6 +21,8 @@ from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.kube import kuberay
+from rayllm_ctl.model.kube.labels import COMPONENT
+from rayllm_ctl.model.kube.model_downloads import DOWNLOAD_COMPONENT
 from rayllm_ctl.model.observed.health import Object, Snapshot, State
 from rayllm_ctl.workflows.observe.bundle.read import ARCHIVES
 from rayllm_ctl.workflows.services import find_service
@@ -151,12 +153,13 @@ def _sources(
 
 
 def _pods(snapshot: Snapshot, namespace: str, clusters: Collection[str]) -> Iterator[Object]:
-    """The pods of RayClusters in a namespace, and those of the operator."""
+    """The pods of RayClusters in a namespace, those that download models, and those of the operator."""
     for pod in snapshot.of_kind("Pod"):
         metadata = pod["metadata"]
         labels = metadata.get("labels") or {}
         mine = labels.get(kuberay.CLUSTER) in clusters and metadata.get("namespace") == namespace
-        if mine or kuberay.is_operator(labels):
+        downloads = labels.get(COMPONENT) == DOWNLOAD_COMPONENT and metadata.get("namespace") == namespace
+        if mine or downloads or kuberay.is_operator(labels):
             yield pod
 
 

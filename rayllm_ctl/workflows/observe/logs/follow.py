@@ -90,7 +90,7 @@ class Follower:
         self._choice = choice
         self._tail = tail
         self._unread_at_first = frozenset(first.unread)
-        self._word = choice.part if choice.part in ("head", "operator") else "replica"
+        self._word = choice.part if choice.part in ("head", "operator", "download") else "replica"
         self._arrived: queue.SimpleQueue[LogLine | Found | _End | _Over | UserError] = queue.SimpleQueue()
         self._stopped = threading.Event()
         self._logs: dict[str, _Log] = {}

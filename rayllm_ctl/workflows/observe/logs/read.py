@@ -46,7 +46,7 @@ def log_lines(
         choice = LogChoice(cluster, kind, name, namespace, part, pod, previous)
         found = choice.find(workload)
         follow = follow and not previous
-        if not found.sources and not (follow and pod is None and part != "operator"):
+        if not found.sources and not (follow and pod is None and part not in ("operator", "download")):
             raise choice.nothing(workload, found)
         if follow:
             lines = follow_logs(choice, found, tail)

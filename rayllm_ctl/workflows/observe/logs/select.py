@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from rayllm_ctl.cluster.snapshot.log_sources import Found, of_containers, of_replicas, operator_pods, pods_of
+from rayllm_ctl.cluster.snapshot.log_sources import (
+    Found,
+    download_log_pods,
+    of_containers,
+    of_replicas,
+    operator_pods,
+    pods_of,
+)
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.cluster.snapshot.log_sources import Found
 
-LogPart = Literal["replicas", "engine", "head", "operator"]
+LogPart = Literal["replicas", "engine", "head", "operator", "download"]
 
 _MOST_HINTS = 5
 
@@ -43,6 +50,9 @@ class LogChoice:
         """The current logs; empty if `pod` is gone. Raises UserError."""
         if self.part == "operator":
             return Found(of_containers(self.cluster, operator_pods(self.cluster)), frozenset({""}))
+        if self.part == "download":
+            pods = download_log_pods(self.cluster, self.name, self.namespace)
+            return Found(of_containers(self.cluster, pods), frozenset({""}))
         if self.pod is not None:
             return self._of_pod(workload, self.pod)
         if self.part == "head" or self.previous or self.kind.is_cluster:
@@ -71,6 +81,8 @@ class LogChoice:
             )
         if self.part == "operator":
             return UserError("no pod of the KubeRay operator can be found", hint=status)
+        if self.part == "download":
+            return UserError(f"{self.name} has no pod that downloads a model", hint=status)
         names = [_name(one) for one in self.pods(workload)]
         if self.pod is not None:
             close = nearest(self.pod, names)

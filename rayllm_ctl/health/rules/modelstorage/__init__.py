@@ -1,0 +1,1 @@
+"""Rules of the storage of models, and of the caches beside it."""

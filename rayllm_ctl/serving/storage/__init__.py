@@ -1,0 +1,1 @@
+"""Downloads of models into volumes and buckets, and the wait of serving pods for them."""

@@ -1,0 +1,1 @@
+"""Where models are downloaded to."""
