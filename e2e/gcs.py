@@ -29,9 +29,10 @@ class GCS:
     def make_bucket(self, name: str) -> None:
         self._ask("POST", "storage/v1/b?project=rayllm", json.dumps({"name": name}).encode())
 
-    def put(self, bucket: str, name: str, content: str) -> None:
+    def put(self, bucket: str, name: str, content: str | bytes) -> None:
         """Make an object, or put another one in its place."""
-        self._ask("POST", f"upload/storage/v1/b/{bucket}/o?uploadType=media&name={_quoted(name)}", content.encode())
+        data = content.encode() if isinstance(content, str) else content
+        self._ask("POST", f"upload/storage/v1/b/{bucket}/o?uploadType=media&name={_quoted(name)}", data)
 
     def get(self, bucket: str, name: str) -> bytes:
         """The content of an object."""
@@ -49,15 +50,15 @@ class GCS:
 
 
 @contextmanager
-def serving() -> Iterator[GCS]:
+def serving(address: str = "127.0.0.1") -> Iterator[GCS]:
     """The server, until the block ends; it keeps everything in memory."""
     build.ensure(modules.FAKE_GCS_SERVER, to_stderr())
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.bind((address, 0))
         port = free.getsockname()[1]
-    server = GCS(f"http://127.0.0.1:{port}")
+    server = GCS(f"http://{address}:{port}")
     command: list[str | Path] = [
-        build.program(modules.FAKE_GCS_SERVER, "fake-gcs-server"), "-scheme", "http", "-host", "127.0.0.1",
+        build.program(modules.FAKE_GCS_SERVER, "fake-gcs-server"), "-scheme", "http", "-host", address,
         "-port", str(port), "-backend", "memory", "-log-level", "error",
     ]  # fmt: skip
     with running(command, f"{server.endpoint}/storage/v1/b"):
