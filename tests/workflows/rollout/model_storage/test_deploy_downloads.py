@@ -26,7 +26,7 @@ from tests.cluster.fakehttp import kubeconfig, serving
 from tests.health.storage.manifests import live_claim, new_claim, pod, service, storage_class
 from tests.workflows.rollout.model_storage.fakedownloads import DENIED, JOB, LABELS, Downloads, config_map, job
 
-NO_RECORD = DeployOptions(record=False, timeout=20)
+NO_RECORD = DeployOptions(record=False, timeout=300)
 
 
 @pytest.fixture

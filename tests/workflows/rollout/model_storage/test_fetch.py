@@ -23,7 +23,7 @@ from tests.cluster.fakehttp import kubeconfig, serving
 from tests.health.storage.manifests import storage_class
 from tests.workflows.rollout.model_storage.fakedownloads import DENIED, Downloads
 
-OPTIONS = FetchOptions(timeout=20)
+OPTIONS = FetchOptions(timeout=300)
 CREATED = MirrorTarget(claim=ModelClaim("models", create=NewClaim("20Gi")))
 
 
@@ -102,14 +102,14 @@ def test_a_fetch_that_fails_names_the_cause_and_the_next_one_continues(api: Fake
 
 def test_without_a_wait_it_ends_when_the_job_is_applied(api: FakeAPI, cluster: Cluster) -> None:
     Downloads(api, None)
-    events = run(cluster, FetchOptions(timeout=20, wait=False))
+    events = run(cluster, FetchOptions(timeout=300, wait=False))
     assert isinstance(events[-1], Applied)
     assert events[-1].kind == "Job"
 
 
 @pytest.mark.parametrize("dry_run", ["client", "server"])
 def test_a_dry_run_writes_nothing(api: FakeAPI, cluster: Cluster, dry_run: Any) -> None:
-    events = run(cluster, FetchOptions(timeout=20, dry_run=dry_run))
+    events = run(cluster, FetchOptions(timeout=300, dry_run=dry_run))
     assert isinstance(events[0], Rendered)
     written = [one for one in api.requests if one.method == "PATCH" and one.query.get("dryRun") != "All"]
     assert written == []
