@@ -15,9 +15,18 @@ from rayllm_ctl.console.plan.several_models import together
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.model.observed.changes import Running
 from rayllm_ctl.model.plan.plan import Plan
+from rayllm_ctl.model.plan.storage import ModelStoragePlan
 from rayllm_ctl.model.plan.totals import Range, several_to_json, totals
 from rayllm_ctl.model.spec.fact_sources import OFFLINE, FactSources
-from rayllm_ctl.model.spec.model_storage import Mirror, MirrorTarget, ModelStorage, ObjectStore
+from rayllm_ctl.model.spec.model_storage import (
+    HubCache,
+    Mirror,
+    MirrorTarget,
+    ModelClaim,
+    ModelStorage,
+    NewClaim,
+    ObjectStore,
+)
 from rayllm_ctl.model.spec.service import (
     Accelerator,
     Engine,
@@ -28,9 +37,12 @@ from rayllm_ctl.model.spec.service import (
     Replicas,
     Storage,
 )
+from rayllm_ctl.planner.deployment.deployment import behind_an_ingress
 from rayllm_ctl.planner.pin import pinned
 from rayllm_ctl.render import render
 from rayllm_ctl.workflows.plan.model import make_plan
+from rayllm_ctl.workflows.render.types import Rendering
+from rayllm_ctl.workflows.rollout.prerequisites import model_bytes
 from tests.catalog.hubserver import CONFIG
 
 LARGE = ModelEntry(
@@ -70,6 +82,65 @@ def test_the_sums() -> None:
         ("large", "Qwen/Qwen3-32B"), ("qwen3-8b", "Qwen/Qwen3-8B"),
     ]  # fmt: skip
     assert json.dumps(report["totals"])
+
+
+def in_a_claim(size: str, *, hub: bool = False) -> LLMService:
+    """SERVICE, whose models have 61.0 and 15.3 GiB of files, with a new claim for them."""
+    create = NewClaim(size)
+    mirror = ModelStorage(mirror=Mirror(MirrorTarget(claim=ModelClaim("models", create=create))))
+    return replace(SERVICE, storage=Storage(model=ModelStorage(hub=HubCache("models", create)) if hub else mirror))
+
+
+@pytest.mark.parametrize("size", ["10Gi", "62Gi", "76Gi", "83Gi", " 83Gi "])
+@pytest.mark.parametrize("hub", [False, True])
+def test_a_claim_of_fixed_size_that_all_models_share_has_space_for_all(size: str, hub: bool) -> None:
+    with pytest.raises(UsageError) as raised:
+        planned(in_a_claim(size, hub=hub))
+    field = f"spec.storage.model.{'hub' if hub else 'mirror.to.claim'}.create.size"
+    assert str(raised.value) == (
+        f"{field}: {size.strip()} is too small for 76.3 GiB of files plus 10 %: Qwen/Qwen3-32B 61.0 GiB, "
+        "Qwen/Qwen3-8B 15.3 GiB"
+    )
+    assert raised.value.hints == (f"{field}: 84Gi, or auto",)
+
+
+def test_the_size_that_is_suggested_is_that_of_auto() -> None:
+    for size in ("84Gi", "auto"):
+        found = planned(in_a_claim(size)).deployment
+        assert found is not None
+        assert found.storage is not None
+        assert [claim.size for claim in found.storage.claims] == ["84Gi"]
+        assert not any("not known" in note for note in found.storage.notes)
+
+
+def test_a_model_of_unknown_size_leaves_it_open_whether_all_fit() -> None:
+    def storage(size: str) -> ModelStoragePlan | None:
+        service = in_a_claim(size)
+        plans = {name: replace(one, storage=None) if name == "large" else one for name, one in known.items()}
+        return behind_an_ingress(service, plans).storage
+
+    known = planned(in_a_claim("84Gi")).each
+    found = storage("84Gi")
+    assert found is not None
+    assert (
+        "claim models is created with 84Gi; whether the model fits is not known: the size of the files of "
+        "Qwen/Qwen3-32B is unknown, and those of the other models have 15.3 GiB"
+    ) in found.notes
+    with pytest.raises(
+        UsageError, match=r"16Gi .* at least 15\.3 GiB of files plus 10 %: Qwen/Qwen3-32B unknown, Qwen/Qwen3-8B 15\.3"
+    ) as raised:
+        storage("16Gi")
+    assert raised.value.hints == (
+        "spec.storage.model.mirror.to.claim.create.size: 17Gi plus the files of Qwen/Qwen3-32B",
+    )
+
+
+def test_a_claim_that_exists_is_measured_by_all_models() -> None:
+    plan = planned(in_a_claim("84Gi"))
+    assert model_bytes(Rendering("chat", None, (), (), plan)) == sum(one.file_bytes or 0 for one in plan.each.values())
+    models = {**plan.each, "large": replace(plan.each["large"], storage=None)}
+    assert model_bytes(Rendering("chat", None, (), (), replace(plan, models=models))) is None
+    assert model_bytes(Rendering("chat", None, (), (), None)) is None
 
 
 def test_what_the_image_lacks_is_said_for_each_model() -> None:

@@ -201,6 +201,10 @@ def test_a_size_that_cannot_be_derived_is_asked_for() -> None:
     found = deployed(stored(given), None).storage
     assert found is not None
     assert [claim.size for claim in found.claims] == ["1Ti"]
+    assert found.notes == (
+        "claim c is created with 1024Gi; whether the model fits is not known: the size of the files of Qwen/Qwen3-8B "
+        "is unknown",
+    )
 
 
 def test_a_size_in_which_the_files_do_not_fit_is_rejected() -> None:
@@ -208,8 +212,10 @@ def test_a_size_in_which_the_files_do_not_fit_is_rejected() -> None:
     with pytest.raises(UsageError, match=r"9\.9Gi is too small: the files of Qwen/Qwen3-8B have 10\.0 GiB") as raised:
         deployed(stored(way))
     assert "spec.storage.model.mirror.to.claim.create.size: 11Gi, or auto" in raised.value.hints
-    exact = ModelStorage(hub=HubCache("c", NewClaim("10Gi")))
-    assert model_files(stored(exact), BYTES).claims[0].size == "10Gi"
+    exact = deployed(stored(ModelStorage(hub=HubCache("c", NewClaim("10Gi"))))).storage
+    assert exact is not None
+    assert exact.claims[0].size == "10Gi"
+    assert exact.notes == ()
 
 
 def test_models_that_share_a_claim_add_up() -> None:

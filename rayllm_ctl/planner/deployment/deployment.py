@@ -108,7 +108,7 @@ def behind_an_ingress(service: LLMService, plans: Mapping[str, Plan]) -> Deploym
         worker_groups=groups,
         pod_disruption_budget=service.availability.pod_disruption_budget or _budget_of(groups),
         head_serves=not excludes_the_head(found[0].proxies.on_workers, groups[0].min_workers),
-        storage=all_storage(found),
+        storage=all_storage(service, plans.values()),
     )
 
 

@@ -69,7 +69,6 @@ STREAMER = "runai_streamer"
 STREAMED = (STREAMER, "runai_streamer_sharded")
 LOAD_FORMAT = "load_format"
 
-_AT = "spec.storage.model"
 _OFFLINE = EnvVar("HF_HUB_OFFLINE", "1")
 
 
@@ -199,7 +198,7 @@ def _hub(service: LLMService, hub: HubCache, file_bytes: int | None) -> ModelFil
     volume = StorageVolume(MODEL_VOLUME, claim=hub.cache)
     mount = StorageMount(MODEL_VOLUME, HUB_PATH, read_only=False)
     files = PodFiles((EnvVar("HF_HOME", HUB_PATH),), PodStorage((volume,), (mount,)))
-    claims = planned_claim(hub.create, hub.cache, f"{_AT}.hub.create", service.model.id, file_bytes)
+    claims = planned_claim(ModelStorage(hub=hub), service.model.id, file_bytes)
     return ModelFiles(engine=files, ingress=files, claims=claims)
 
 
@@ -236,7 +235,7 @@ def _mirrored(service: LLMService, mirror: Mirror, file_bytes: int | None, short
         return _bucket(service, store, job.target, file_bytes, wait, (waits,))
     assert claim is not None
     files = _in_folder(service, str(job.folder), _claim_volume(claim, False))
-    claims = planned_claim(claim.create, claim.name, f"{_AT}.mirror.to.claim.create", service.model.id, file_bytes)
+    claims = planned_claim(ModelStorage(mirror=mirror), service.model.id, file_bytes)
     return replace(files, engine=files.engine | wait, claims=claims, settings=(waits,))
 
 

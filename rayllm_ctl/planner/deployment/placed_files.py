@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.plan.deployment import Deployment, WorkerGroup
+from rayllm_ctl.model.plan.deployment import WorkerGroup
 from rayllm_ctl.model.plan.plan import EngineSettings, GPUChoice, Plan
 from rayllm_ctl.model.plan.pods import EnvVar
 from rayllm_ctl.model.plan.storage import ModelStoragePlan
-from rayllm_ctl.model.spec.model_storage import Caches
+from rayllm_ctl.model.spec.model_storage import Caches, ModelStorage
 from rayllm_ctl.model.spec.service import LLMService
-from rayllm_ctl.planner.deployment.claims import shared_claims
+from rayllm_ctl.planner.deployment.claims import require_capacity, shared_claims
 from rayllm_ctl.planner.deployment.compile_cache import (
     cache_notes,
     cache_root,
@@ -53,7 +53,8 @@ class PlacedFiles:
 def place_files(plan: Plan, service: LLMService, gpu: GPUChoice | None, short_name: str | None) -> PlacedFiles:
     """The plan of a model, with the settings by which its engine loads the files from where the spec has them.
 
-    short_name: of one of several models. Raises UsageError if the size of a claim cannot be derived.
+    short_name: of one of several models, whose claim is checked with the files of all of them (`all_storage`). Raises
+    UsageError if the size of a claim cannot be derived, or is too small.
     """
     wanted = service.storage
     if wanted.model is None and wanted.caches is None:
@@ -64,6 +65,8 @@ def place_files(plan: Plan, service: LLMService, gpu: GPUChoice | None, short_na
         plan, limit = _streaming(plan, service)
         pods |= PodFiles((EnvVar(_LIMIT, limit),)) if limit else PodFiles()
     caches, root, notes = wanted.caches or Caches(), None, files.notes
+    if wanted.model is not None and short_name is None:
+        notes = (*notes, *require_capacity(wanted.model, {service.model.id: plan.file_bytes}))
     if caches.compile is not None and plan.engine is not None:
         root = cache_root(gpu)
         pods |= compile_cache(caches, gpu, plan.engine)
@@ -88,18 +91,22 @@ def files_of_ingress(services: Iterable[LLMService], plans: Mapping[str, Plan]) 
     return found
 
 
-def all_storage(deployments: Iterable[Deployment]) -> ModelStoragePlan | None:
-    """What is rendered for all models of a service."""
-    found = [one.storage for one in deployments if one.storage is not None]
+def all_storage(service: LLMService, plans: Iterable[Plan]) -> ModelStoragePlan | None:
+    """What is rendered for all models of a service. Raises UsageError if a claim is too small for their files."""
+    placed = [plan for plan in plans if plan.deployment is not None]
+    found = [one for plan in placed if plan.deployment is not None and (one := plan.deployment.storage) is not None]
     if not found:
         return None
+    open_questions = require_capacity(
+        service.storage.model or ModelStorage(), {plan.model: plan.file_bytes for plan in placed}
+    )
     return ModelStoragePlan(
         model_source=found[0].model_source if len(found) == 1 else None,
         claims=shared_claims(claim for one in found for claim in one.claims),
         settings=tuple({item.config_map: item for one in found for item in one.settings}.values()),
         downloads=tuple(item for one in found for item in one.downloads),
         cache_root=found[0].cache_root if len({one.cache_root for one in found}) == 1 else None,
-        notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
+        notes=tuple(dict.fromkeys((*(note for one in found for note in one.notes), *open_questions))),
     )
 
 

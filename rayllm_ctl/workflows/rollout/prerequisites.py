@@ -78,9 +78,10 @@ def fit(service: ServiceRef, rendering: Rendering) -> Generator[Checked, None, R
 
 
 def model_bytes(rendering: Rendering) -> float | None:
-    """The bytes of the files of the model; None if they are unknown."""
-    storage = rendering.plan.storage if rendering.plan is not None else None
-    return float(storage.files_bytes) if storage is not None else None
+    """The bytes of the files of all models; None if those of one are unknown."""
+    sizes = [plan.file_bytes for plan in rendering.plan.each.values()] if rendering.plan is not None else []
+    known = [size for size in sizes if size is not None]
+    return float(sum(known)) if known and len(known) == len(sizes) else None
 
 
 def check_surroundings(
