@@ -26,6 +26,10 @@ from rayllm_ctl.serveconfig.shapes import (
     text,
 )
 
+LARGEST = 2**31 - 1
+"""Replicas of a deployment, and requests of a replica. Ray keeps both in 32 bits (ray.serve.DeploymentConfig in
+src/ray/protobuf/serve.proto), and KubeRay the workers that replicas run on (minReplicas and maxReplicas)."""
+
 LEVELS = ("CRITICAL", "FATAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "NOTSET")
 _LEVEL_NUMBERS = (0, 10, 20, 30, 40, 50)
 _RECORD_FIELDS = (
@@ -49,6 +53,8 @@ def _replicas(value: Any, path: Path, report: Report) -> None:
         return
     if not isinstance(value, int) or value < 1:
         report.reject(path, f'must be an integer of at least 1, or "auto", not {shown(value)}')
+    elif value > LARGEST:
+        report.reject(path, f"must be at most {LARGEST}, not {shown(value)}")
 
 
 def _queue(value: Any, path: Path, report: Report) -> None:
@@ -84,9 +90,9 @@ def _aggregation(value: Any, path: Path, report: Report) -> None:
 
 
 AUTOSCALING_FIELDS: Mapping[str, Rule] = {
-    "min_replicas": integer(at_least=0),
-    "initial_replicas": nullable(integer(at_least=0)),
-    "max_replicas": integer(at_least=1),
+    "min_replicas": integer(at_least=0, at_most=LARGEST),
+    "initial_replicas": nullable(integer(at_least=0, at_most=LARGEST)),
+    "max_replicas": integer(at_least=1, at_most=LARGEST),
     "target_ongoing_requests": nullable(number(above=0)),
     "metrics_interval_s": number(above=0),
     "look_back_period_s": number(above=0),
@@ -172,7 +178,7 @@ def deployment_as_a_whole(value: Any, path: Path, report: Report) -> None:
 DEPLOYMENT_FIELDS: Mapping[str, Rule] = {
     "name": text,
     "num_replicas": _replicas,
-    "max_ongoing_requests": integer(at_least=1),
+    "max_ongoing_requests": integer(at_least=1, at_most=LARGEST),
     "max_queued_requests": _queue,
     "backpressure_config": _BACKPRESSURE,
     "user_config": nullable(mapping),

@@ -97,7 +97,8 @@ def integer(*, at_least: int | None = None, at_most: int | None = None, strict: 
     def rule(value: Any, path: Path, report: Report) -> None:
         found = as_number(value)
         other_form = isinstance(value, bool) or not isinstance(value, int)
-        if found is None or not float(found).is_integer() or (strict and other_form):
+        whole = isinstance(found, int) or (found is not None and found.is_integer())
+        if found is None or not whole or (strict and other_form):
             report.reject(path, f"expected an integer, found {shown(value)}")
         else:
             _in_bounds(found, value, path, report, at_least, None, at_most)
@@ -201,6 +202,8 @@ def shown(value: Any) -> str:
         return "a list"
     if isinstance(value, str):
         return quoted(value) if len(value) <= 40 else "a string"
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a number of more than 40 digits"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.llm_applications import pattern_of
 from rayllm_ctl.model.plan.replica_groups import Group, Unit
 from rayllm_ctl.model.text.problems import Path
@@ -24,6 +26,9 @@ AUTO_MAX = 100
 
 NODE_GPUS = 8
 """GPUs of the largest common machine, where the type of GPU is not known."""
+
+_TINY = 1e-9
+"""What sums of resources may differ by."""
 
 _KNOWN = ("CPU", "GPU", "memory")
 _TYPE = "accelerator_type:"
@@ -132,27 +137,51 @@ def _group(name: str, members: tuple[Unit, ...]) -> Group:
     return Group(**{**vars(group), "min_workers": _packed(group)})
 
 
+@dataclass(frozen=True)
+class _Workers:
+    """So many workers that hold the same. free: what they have left; held: replicas by the name of their unit."""
+
+    count: int
+    free: Mapping[str, float]
+    held: Mapping[str, int]
+
+    def capacity(self, unit: Unit) -> float:
+        """How many more replicas each of them holds; infinite if these ask for nothing."""
+        limits = [(self.free.get(name, 0.0) + _TINY) // amount for name, amount in unit.resources.items()]
+        if unit.per_worker is not None:
+            limits.append(unit.per_worker - self.held.get(unit.name, 0))
+        return max(0.0, min(limits, default=math.inf))
+
+    def with_replicas(self, count: int, unit: Unit, each: int) -> _Workers:
+        """`count` of them, each with so many replicas more."""
+        taken = {name: self.free.get(name, 0.0) - each * amount for name, amount in unit.resources.items()}
+        held = {**self.held, unit.name: self.held.get(unit.name, 0) + each}
+        return _Workers(count, {**self.free, **taken}, held)
+
+
 def _packed(group: Group) -> int:
-    """Workers that hold the replicas of the start, the largest placed first."""
+    """Workers that hold the replicas of the start, the largest placed first, each on the first worker that holds it.
+
+    The replicas of a deployment are alike: they fill one worker after the other, and those that hold the same are
+    counted instead of listed, since a file may ask for two billion.
+    """
     offer = {"CPU": float(group.cpus), "GPU": float(group.gpus), "memory": float(group.memory), **group.custom}
-    workers: list[tuple[dict[str, float], dict[str, int]]] = []
+    workers: list[_Workers] = []
     for unit in sorted(group.units, key=lambda unit: -max(unit.resources.values(), default=0.0)):
-        for _ in range(unit.low):
-            place = next((one for one in workers if _has_place(one, unit)), None)
-            if place is None:
-                place = (dict(offer), {})
-                workers.append(place)
-            for resource, amount in unit.resources.items():
-                place[0][resource] = place[0].get(resource, 0.0) - amount
-            place[1][unit.name] = place[1].get(unit.name, 0) + 1
-    return len(workers)
-
-
-def _has_place(worker: tuple[dict[str, float], dict[str, int]], unit: Unit) -> bool:
-    free, held = worker
-    if unit.per_worker is not None and held.get(unit.name, 0) >= unit.per_worker:
-        return False
-    return all(free.get(resource, 0.0) >= amount - 1e-9 for resource, amount in unit.resources.items())
+        left, filled = unit.low, list[_Workers]()
+        # At last workers that are new; they hold one replica each even if the group lacks what it asks for.
+        for alike in (*workers, _Workers(unit.low, offer, {})):
+            new = not alike.held
+            each = int(min(left, max(alike.capacity(unit), 1 if new else 0)))
+            full = min(alike.count, left // each) if each else 0
+            rest = left - full * each if full < alike.count and each else 0
+            filled += [alike.with_replicas(full, unit, each)] if full else []
+            filled += [alike.with_replicas(1, unit, rest)] if rest else []
+            same = alike.count - full - (1 if rest else 0)
+            filled += [replace(alike, count=same)] if same and not new else []
+            left -= full * each + rest
+        workers = filled
+    return sum(alike.count for alike in workers)
 
 
 def _name(key: tuple[Any, ...], taken: set[str]) -> str:

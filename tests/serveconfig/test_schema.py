@@ -75,6 +75,20 @@ def rejected(text: str) -> str:
         (deployment("autoscaling_config: {min_replicas: 3, max_replicas: 2}"), "3 is greater than max_replicas (2)"),
         (deployment("autoscaling_config: {initial_replicas: 5, max_replicas: 2}"), "5 is not between"),
         (deployment("max_ongoing_requests: 0"), "must be at least 1, not 0"),
+        (deployment("max_ongoing_requests: 2147483648"), "must be at most 2147483647, not 2147483648"),
+        (deployment("num_replicas: 2147483648"), "num_replicas: must be at most 2147483647, not 2147483648"),
+        (
+            deployment("autoscaling_config: {max_replicas: 2147483648}"),
+            "max_replicas: must be at most 2147483647, not 2147483648",
+        ),
+        (
+            deployment("autoscaling_config: {initial_replicas: 4294967296}"),
+            "initial_replicas: must be at most 2147483647, not 4294967296",
+        ),
+        (
+            deployment(f"autoscaling_config: {{min_replicas: {10**400}, max_replicas: 2}}"),
+            "min_replicas: must be at most 2147483647, not a number of more than 40 digits",
+        ),
         (deployment("max_queued_requests: 0"), "must be -1 (no limit) or at least 1"),
         (deployment("max_queued_requests: '5'"), "expected an integer"),
         (deployment("user_config: [1]"), "expected a mapping, found a list"),

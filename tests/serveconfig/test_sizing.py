@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.model.plan.replica_groups import Group
+from rayllm_ctl.model.plan.replica_groups import Group, Unit
 from rayllm_ctl.serveconfig.sizing import groups, replica_bounds
 
 
@@ -91,6 +91,65 @@ def test_replicas_per_node_surge_and_shared_actors_count() -> None:
 def test_an_application_without_deployments_counts_as_one_replica() -> None:
     [group] = groups({"applications": [{"import_path": "a:b"}]}, {})
     assert (group.name, group.cpus, group.min_workers, group.max_workers) == ("cpu", 1, 1, 1)
+
+
+def test_any_number_of_replicas_is_counted() -> None:
+    most = 2**31 - 1
+    [group] = sized({"num_replicas": most, **actor(num_cpus=0.3)}, {"num_replicas": 2, **actor(num_cpus=0.6)}).values()
+    # Two workers with 0.6 and 0.3, all others with three times 0.3.
+    assert group.min_workers == 2 + -(-(most - 2) // 3)
+    [group] = sized({"num_replicas": most, "max_replicas_per_node": 100, **actor(num_cpus=0)}).values()
+    assert group.min_workers == -(-most // 100)
+    [group] = sized({"num_replicas": most, **actor(num_cpus=0)}).values()
+    assert group.min_workers == 1
+
+
+def first_fit(group: Group) -> int:
+    """Workers for the replicas of the start, each replica placed by itself on the first worker that holds it."""
+    workers: list[tuple[dict[str, float], list[str]]] = []
+    for unit in sorted(group.units, key=lambda unit: -max(unit.resources.values(), default=0.0)):
+        for _ in range(unit.low):
+            place = next((one for one in workers if holds(one, unit)), None)
+            if place is None:
+                offer = {"CPU": float(group.cpus), "GPU": float(group.gpus), "memory": float(group.memory)}
+                place = ({**offer, **group.custom}, [])
+                workers.append(place)
+            for name, amount in unit.resources.items():
+                place[0][name] = place[0].get(name, 0.0) - amount
+            place[1].append(unit.name)
+    return len(workers)
+
+
+def holds(worker: tuple[dict[str, float], list[str]], unit: Unit) -> bool:
+    free, held = worker
+    shared = unit.per_worker is None or held.count(unit.name) < unit.per_worker
+    return shared and all(free.get(name, 0.0) >= amount - 1e-9 for name, amount in unit.resources.items())
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"num_replicas": st.integers(1, 30)},
+            optional={
+                "max_replicas_per_node": st.integers(1, 4),
+                "ray_actor_options": st.fixed_dictionaries(
+                    {"num_cpus": st.sampled_from([0, 0.1, 0.3, 1 / 3, 0.5, 1, 2, 3.5])},
+                    optional={
+                        "memory": st.sampled_from([1e9, 3.3e9, 123456789]),
+                        "resources": st.dictionaries(
+                            st.sampled_from(["a", "accelerator_type:L4"]), st.sampled_from([0.001, 0.7, 2]), max_size=2
+                        ),
+                    },
+                ),
+            },
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_workers_of_the_start_are_those_of_first_fit(deployments: list[dict[str, Any]]) -> None:
+    for group in sized(*deployments).values():
+        assert group.min_workers == first_fit(group)
 
 
 amounts = st.sampled_from([0.1, 0.5, 1, 2, 3.5])
