@@ -45,6 +45,9 @@ class ServiceContext:
     of_batch = False
     """Whether it is a batch job."""
 
+    of_fetch = False
+    """Whether it is a download without a service."""
+
     deploy = "rayllm-ctl deploy …"
     """The command that changes its settings, for hints."""
 

@@ -40,6 +40,16 @@ def test_a_service_that_is_well_costs_no_request(controlled: Controlled) -> None
     assert controlled.api.requests == []
 
 
+def test_a_download_that_was_deleted_is_made_again(controlled: Controlled) -> None:
+    """As the hints of a failed download say."""
+    controlled.put(storage={"model": {"mirror": {"to": {"objectStore": {"uri": "s3://bucket/a"}}}}})
+    controlled.step()
+    [job] = controlled.api.names("Job")
+    controlled.api.remove("Job", job)
+    controlled.step()
+    assert controlled.api.names("Job") == [job]
+
+
 def test_another_process_asks_serve_whether_a_service_is_still_well(controlled: Controlled) -> None:
     """And looks at it in full later: with a thousand services not at once."""
     _ready(controlled)

@@ -10,6 +10,9 @@ from rayllm_ctl.model.kube.model_downloads import is_kept
 DECLARING = "LLMService"
 """The kind of which the objects that run a service may be children: the controller makes them then."""
 
+RECONCILED = (DECLARING, "BatchJob")
+"""The kinds that the controller reconciles."""
+
 
 def owner_reference(owner: Mapping[str, Any]) -> dict[str, Any]:
     """The reference with which Kubernetes deletes a child once its owner is gone."""
@@ -39,6 +42,12 @@ def is_owned_by(item: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
 def declared_by(item: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """The reference of an object to the LLMService that declares it; None if commands change the object itself."""
     return next((one for one in _controllers(item or {}) if one.get("kind") == DECLARING), None)
+
+
+def reconciled_owner(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Kind and name of the LLMService or BatchJob for which the controller makes an object; empty if there is none."""
+    found = next((one for one in _controllers(item) if one.get("kind") in RECONCILED), {})
+    return str(found.get("kind", "")), str(found.get("name", ""))
 
 
 def _controllers(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects.model_jobs import Attempt, ModelJob, container_of
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.health.rules import images, refusals, starts, storage
-from rayllm_ctl.health.rules.modelstorage.hints import claim_field, download_hints, job_hints
+from rayllm_ctl.health.rules.modelstorage.hints import claim_field, download_hints, job_hints, log_hint, source_field
 from rayllm_ctl.health.rules.scheduling import machines, scheduling
 from rayllm_ctl.health.sentences.exceptions import last_line, one_line
 from rayllm_ctl.model.kube.model_downloads import COPY_CONTAINER, DOWNLOAD_CONTAINER, WAIT_CONTAINER
@@ -89,7 +89,7 @@ def slow(context: ServiceContext, job: ModelJob, limit: float) -> Finding | None
         evidence=(_line_of(job),),
         hint=(
             Hint(f"kubectl top pod -n {context.namespace} --containers", "CPU of the container download"),
-            Hint(remark="HF_ENDPOINT of a mirror nearby, or a bucket as spec.storage.model.mirror.from"),
+            Hint(remark=f"HF_ENDPOINT of a mirror nearby, or a bucket as {source_field(context)}"),
         ),
         since=job.created,
         key=(job.name,),
@@ -244,7 +244,7 @@ def _stuck(context: ServiceContext, job: ModelJob) -> Finding | None:
                 f"kubectl delete pod {job.current.name if job.current else ''} -n {context.namespace}",
                 "the Job starts another pod, which continues where this one stopped",
             ),
-            Hint(f"rayllm-ctl logs {context.name} -n {context.namespace} --download"),
+            log_hint(context, job),
             Hint(f"kubectl get networkpolicy -n {context.namespace}", "one that blocks the source"),
         ),
         since=moved,

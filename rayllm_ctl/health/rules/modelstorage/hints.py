@@ -9,11 +9,20 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.objects.model_jobs import ModelJob
 from rayllm_ctl.health.objects.pod import Pod
 from rayllm_ctl.model.kube.model_downloads import CACHES_PATH, HUB_PATH, MODELS_PATH, WAIT_CONTAINER
+from rayllm_ctl.model.kube.owned import reconciled_owner
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.model_downloads import DownloadFailure
 from rayllm_ctl.model.text.hint import Hint
 
 _FIELDS = {CACHES_PATH: "spec.storage.caches", HUB_PATH: "spec.storage.model.hub"}
+
+_FLAGS = {
+    "spec.storage.model.mirror.from": "--from",
+    "spec.model.revision": "--revision",
+    "spec.model.id": "MODEL",
+    "spec.engine.env": "--env",
+}
+"""Fields that a Job names in its hints, and the flags of `fetch` for them."""
 
 _READ_ONLY = re.compile(r"read-only|EROFS", re.I)
 
@@ -27,7 +36,7 @@ def claim_field(context: ServiceContext, pod: Pod, claim: str = "") -> str:
     for path, name in mounted.items():
         if claim in ("", name) and path in _FIELDS and (claim or path != CACHES_PATH):
             return _FIELDS[path]
-    if claim in ("", mounted.get(MODELS_PATH, "")) and MODELS_PATH in mounted:
+    if claim in ("", mounted.get(MODELS_PATH, "")) and MODELS_PATH in mounted and not context.of_fetch:
         mirrored = bool(context.model_jobs) or any(
             fields.text(one, "name") == WAIT_CONTAINER for one in fields.items(pod.item, "spec", "initContainers")
         )
@@ -47,20 +56,30 @@ def access_modes_hints(context: ServiceContext, pod: Pod, claim: str) -> tuple[H
 
 def zone_hints(context: ServiceContext, pod: Pod, claim: str) -> tuple[Hint, ...]:
     """What helps if the volume is in another zone than the nodes that the pod may run on."""
-    field = claim_field(context, pod, claim)
+    field, nodes = claim_field(context, pod, claim), Hint("kubectl get nodes -L topology.kubernetes.io/zone")
+    shared = "one of a file system that all zones reach"
+    if context.of_fetch:
+        return Hint(f"{context.deploy} --storage-class NAME", f"{shared}, with a new claim"), nodes
     remark = f"{field}.create.storageClass: " if field.startswith("spec.") else ""
-    return (
-        Hint(
-            remark=f"{remark}one of a file system that all zones reach, or nodes of the volume's zone (--node-selector)"
-        ),
-        Hint("kubectl get nodes -L topology.kubernetes.io/zone"),
-    )
+    return Hint(remark=f"{remark}{shared}, or nodes of the volume's zone (--node-selector)"), nodes
 
 
 def download_hints(context: ServiceContext, job: ModelJob, code: str, failure: DownloadFailure) -> tuple[Hint, ...]:
     """What helps against a failed download, by its code. What the Job itself suggests comes first."""
-    own = (Hint(remark=failure.hint),) if failure.hint else ()
+    own = (Hint(remark=_named(context, failure.hint)),) if failure.hint else ()
     return (*own, *_by_code(context, job, code, failure))
+
+
+def source_field(context: ServiceContext) -> str:
+    """What names the source of a download."""
+    return _named(context, "spec.storage.model.mirror.from")
+
+
+def _named(context: ServiceContext, text: str) -> str:
+    """What a Job suggests, with the flags of `fetch` in place of the fields of a spec that it does not have."""
+    for field, flag in _FLAGS.items() if context.of_fetch else ():
+        text = text.replace(field, flag)
+    return text
 
 
 def _by_code(context: ServiceContext, job: ModelJob, code: str, failure: DownloadFailure) -> tuple[Hint, ...]:
@@ -68,24 +87,20 @@ def _by_code(context: ServiceContext, job: ModelJob, code: str, failure: Downloa
     match code:
         case "DownloadUnauthorized" if hub:
             page = f"https://huggingface.co/{job.model}"
-            return (Hint(f"{context.deploy} --hf-token-secret NAME/KEY", f"a token with access granted at {page}"),)
+            return (_token(context, job, f"a token with access granted at {page}"),)
         case "DownloadUnauthorized":
-            return (
-                Hint(
-                    f"kubectl get secret -n {namespace}",
-                    "spec.storage.model.mirror.secret (source) or .to.objectStore.secret (target) names its keys",
-                ),
-            )
+            field = "spec.storage.model.mirror.secret (source) or .to.objectStore.secret (target)"
+            named = "--storage-secret" if context.of_fetch else field
+            return (Hint(f"kubectl get secret -n {namespace}", f"{named} names the one with the credentials"),)
         case "DownloadNotFound":
-            field = "--model and --revision" if hub else "spec.storage.model.mirror.from, and the target's bucket"
-            return (Hint(remark=f"{field}: one that exists"),)
+            return (_place(context, job, hub),)
         case "DownloadThrottled" if hub:
-            return (
-                Hint(f"{context.deploy} --hf-token-secret NAME/KEY", "the Hub's limits are higher for known users"),
-            )
+            return (_token(context, job, "the Hub's limits are higher for known users"),)
         case "DownloadUnreachable":
+            proxy, mirror = "HTTPS_PROXY", "or HF_ENDPOINT of a mirror of the Hub"
             return (
-                Hint(f"{context.deploy} --env HTTPS_PROXY=http://PROXY:PORT", "or HF_ENDPOINT of a mirror of the Hub"),
+                _edited(context, job, f"spec.engine.env: {proxy}, {mirror}")
+                or Hint(f"{context.deploy} --env {proxy}=http://PROXY:PORT", mirror),
                 Hint(f"kubectl get networkpolicy -n {namespace}", "one that keeps the Job from the source"),
             )
         case "DownloadNoSpace":
@@ -111,15 +126,59 @@ def _by_code(context: ServiceContext, job: ModelJob, code: str, failure: Downloa
             return ()
 
 
+def _token(context: ServiceContext, job: ModelJob, why: str) -> Hint:
+    return _edited(context, job, f"tokenSecret of the model: {why}") or Hint(
+        f"{context.deploy} --hf-token-secret NAME/KEY", why
+    )
+
+
+def _place(context: ServiceContext, job: ModelJob, hub: bool) -> Hint:
+    """Where a model is named that the source does not have."""
+    if context.of_fetch:
+        named = "MODEL and --revision" if hub else "--from, and the bucket of --to"
+        return Hint(context.deploy, f"{named}: one that exists")
+    if hub:
+        return _edited(context, job, "id and revision of the model: one that exists") or Hint(
+            f"{context.deploy} --model NAME --revision REVISION", "one that exists"
+        )
+    return Hint(remark="spec.storage.model.mirror.from, and the target's bucket: one that exists")
+
+
+def _edited(context: ServiceContext, job: ModelJob, remark: str) -> Hint | None:
+    """How a field is changed of a Job that the controller makes; None of any other, which a command makes."""
+    kind, name = _owner(context, job)
+    return Hint(f"kubectl edit {kind.lower()} {name} -n {context.namespace}", remark) if kind else None
+
+
+def _owner(context: ServiceContext, job: ModelJob) -> tuple[str, str]:
+    """Kind and name of the LLMService or BatchJob of a Job. Of one that could not be read, that of what it is for."""
+    return reconciled_owner(job.item or (context.service.item if context.service is not None else {}))
+
+
+def log_hint(context: ServiceContext, job: ModelJob) -> Hint:
+    """How to read the log of a Job. `logs` takes a service, which there is not before its model is complete."""
+    if context.of_batch or context.service is None:
+        return Hint(f"kubectl logs job/{job.name} -n {context.namespace}")
+    return Hint(f"rayllm-ctl logs {context.name} -n {context.namespace} --download")
+
+
 def job_hints(context: ServiceContext, job: ModelJob, *, over: bool) -> tuple[Hint, ...]:
     """How to see more of a Job, and how to run it again once it is over."""
-    logs = Hint(f"rayllm-ctl logs {context.name} -n {context.namespace} --download")
-    if context.of_batch:
-        logs = Hint(f"kubectl logs job/{job.name} -n {context.namespace}")
+    logs = log_hint(context, job)
     if not over:
         return (logs,)
-    again = "the next deploy creates it again, and it continues where it stopped"
-    return (Hint(f"kubectl delete job {job.name} -n {context.namespace}", again), logs)
+    kind, _ = _owner(context, job)
+    delete, continues = "kubectl delete", "and the download continues where it stopped"
+    if context.of_fetch:
+        again = Hint(context.deploy, f"the same command starts it again, {continues}")
+    elif kind and context.of_batch:
+        # The controller makes what is missing when it makes the RayJob, which waits for the model now.
+        objects = f"job/{job.name} rayjob/{context.name}"
+        again = Hint(f"{delete} {objects} -n {context.namespace}", f"the controller creates both again, {continues}")
+    else:
+        maker = "the controller" if kind else f"the next {'batch submit' if context.of_batch else 'deploy'}"
+        again = Hint(f"{delete} job {job.name} -n {context.namespace}", f"{maker} creates it again, {continues}")
+    return again, logs
 
 
 def _claim_of(pod: Pod) -> str:

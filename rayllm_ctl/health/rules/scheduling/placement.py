@@ -11,6 +11,8 @@ from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects.node import CORDONED, Node, required_terms
 from rayllm_ctl.health.objects.pod import Pod, is_accelerator
 from rayllm_ctl.health.objects.quantity import show
+from rayllm_ctl.model.kube.labels import COMPONENT
+from rayllm_ctl.model.kube.model_downloads import DOWNLOAD_COMPONENT
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.text.hint import Hint
 
@@ -139,7 +141,8 @@ def _resource_hints(context: ServiceContext, pod: Pod, resource: str, node: str,
     if gpu:
         return (Hint("rayllm-ctl plan --model MODEL --tp N", "what fits with fewer GPUs"), *(() if never else (asked,)))
     flag = {"cpu": "--cpu", "memory": "--memory"}.get(resource)
-    smaller = (Hint(f"{context.deploy} {flag} QUANTITY", f"ask for less {resource}"),) if flag and not pod.head else ()
+    sized = not pod.head and fields.label(pod.item, COMPONENT) != DOWNLOAD_COMPONENT
+    smaller = (Hint(f"{context.deploy} {flag} QUANTITY", f"ask for less {resource}"),) if flag and sized else ()
     return (*smaller, *(() if never and smaller else (asked,)))
 
 
@@ -152,6 +155,10 @@ def _tainted(context: ServiceContext, pod: Pod, nodes: Sequence[Node], full: Seq
     grows = any(node.autoscaled for node in nodes)
     what = "cordoned" if cordoned else "tainted"
     toleration = next((taint for taint in taints if not taint.startswith(CORDONED)), "")
+    node = nodes[0].name
+    tolerate = f"{context.deploy} --toleration {toleration}"
+    if context.of_fetch:
+        tolerate = f"kubectl taint nodes {node} {toleration}-"
     return finding(
         "UntoleratedTaint",
         pod.subject,
@@ -162,9 +169,7 @@ def _tainted(context: ServiceContext, pod: Pod, nodes: Sequence[Node], full: Seq
             *(f"{node.name}: {', '.join(str(taint) for taint in node.taints)}" for node in nodes[:_LINES]),
             scheduling_event(context, pod, sentence),
         ),
-        hint=(
-            Hint(f"kubectl uncordon {nodes[0].name}" if cordoned else f"{context.deploy} --toleration {toleration}"),
-        ),
+        hint=(Hint(f"kubectl uncordon {node}" if cordoned else tolerate),),
         terminal=not (cordoned or grows or full) and context.age(unscheduled_since(pod)) >= _CERTAIN,
         since=unscheduled_since(pod),
         key=(pod.cluster, *taints),

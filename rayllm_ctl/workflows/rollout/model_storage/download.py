@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.errors import FAILED, UserError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.context import ServiceContext
+from rayllm_ctl.health.jobcontext import JobContext
 from rayllm_ctl.model.events import Applied, Event
 from rayllm_ctl.workflows.rollout.model_storage.apply import apply_downloads, download_jobs, needed_first
 from rayllm_ctl.workflows.rollout.model_storage.wait import wait_for_downloads
@@ -56,8 +58,9 @@ def download_models_for(
     done = yield from apply_downloads(cluster, first, force_conflicts=force_conflicts)
     jobs = [str(job["metadata"]["name"]) for job in download_jobs(first)]
     if limit is not None and jobs:
+        context = JobContext if user.batch else ServiceContext
         try:
-            yield from wait_for_downloads(cluster, user.name, user.namespace, jobs, limit, stop, batch=user.batch)
+            yield from wait_for_downloads(cluster, user.name, user.namespace, jobs, limit, stop, context=context)
         except UserError as error:
             code = user.failed if error.exit_code == FAILED else error.exit_code
             raise UserError(f"{error.message}\n{user.state}", hint=error.hints, exit_code=code) from error

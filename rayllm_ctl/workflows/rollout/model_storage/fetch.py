@@ -13,6 +13,7 @@ from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.errors import UsageError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.fetchcontext import FetchContext
 from rayllm_ctl.model.events import Downloading, Event, Noted, Rendered
 from rayllm_ctl.model.kube.names import MAX_SERVICE_NAME, service_name
 from rayllm_ctl.model.observed.model_downloads import DownloadState
@@ -98,7 +99,7 @@ def _follow(
     cluster: Cluster, service: LLMService, namespace: str, jobs: list[str], timeout: float, stop: Stop | None
 ) -> Iterator[Event]:
     first: Downloading | None = None
-    for event in wait_for_downloads(cluster, service.name, namespace, jobs, timeout, stop):
+    for event in wait_for_downloads(cluster, service.name, namespace, jobs, timeout, stop, context=FetchContext):
         yield event
         if first is None and isinstance(event, Downloading):
             first = event

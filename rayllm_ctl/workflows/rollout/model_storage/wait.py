@@ -11,7 +11,6 @@ from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.snapshot.model_jobs import collect_model_jobs
 from rayllm_ctl.errors import UserError, WaitTimeoutError
 from rayllm_ctl.health.context import ServiceContext
-from rayllm_ctl.health.jobcontext import JobContext
 from rayllm_ctl.health.rules.modelstorage.downloads import download_findings
 from rayllm_ctl.model.events import Downloading, Noted
 from rayllm_ctl.model.kube.quantities import format_duration
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
 
 def wait_for_downloads(
     cluster: Cluster, name: str, namespace: str, jobs: Sequence[str], timeout: float, stop: Stop | None = None,
-    *, batch: bool = False,
+    *, context: type[ServiceContext] = ServiceContext,
 ) -> Iterator[Downloading | Noted]:  # fmt: skip
-    """Follow the Jobs of these names, of the service or batch job `name`, until all are complete.
+    """Follow the Jobs of these names, of the service, batch job or fetch `name`, until all are complete.
 
-    timeout: seconds, or infinity. Raises UserError with the cause when one cannot become complete, or is deleted;
+    timeout: seconds, or infinity. context: as what the rules see it. Raises UserError with the cause when one cannot
+    become complete, or is deleted;
     WaitTimeoutError with how far they are. The Jobs are left as they are, also after `stop`.
     """
     begin = time.monotonic()
     said: set[tuple[str, str]] = set()
     causes: list[Cause] = []
     found: dict[str, ModelDownload] = {}
-    context = JobContext if batch else ServiceContext
 
     def look(_changes: Watch, _changed: bool) -> ServiceContext:
         return context(collect_model_jobs(cluster, namespace, jobs), name, namespace)

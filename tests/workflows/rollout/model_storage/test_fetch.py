@@ -94,8 +94,15 @@ def test_a_fetch_is_deleted_by_its_name(api: FakeAPI, cluster: Cluster) -> None:
 
 def test_a_fetch_that_fails_names_the_cause_and_the_next_one_continues(api: FakeAPI, cluster: Cluster) -> None:
     runs = Downloads(api, DENIED, True)
-    with pytest.raises(UserError, match="DownloadUnauthorized"):
+    with pytest.raises(UserError, match="DownloadUnauthorized") as raised:
         run(cluster)
+    job = api.names("Job")[0]
+    assert raised.value.hints == (
+        "rayllm-ctl fetch … --hf-token-secret NAME/KEY    # a token with access granted at "
+        "https://huggingface.co/Qwen/Qwen3-8B",
+        "rayllm-ctl fetch …    # the same command starts it again, and the download continues where it stopped",
+        f"kubectl logs job/{job} -n llm",
+    )
     assert any("a new one continues the download" in line for line in notes(run(cluster)))
     assert runs.ran == 2
 
