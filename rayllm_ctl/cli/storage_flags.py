@@ -15,6 +15,7 @@ from rayllm_ctl.model.spec.model_storage import (
     BucketLoad,
     Caches,
     Mirror,
+    MirrorClaim,
     MirrorTarget,
     ModelClaim,
     ModelStorage,
@@ -56,7 +57,8 @@ class MirrorPlace(click.ParamType[MirrorTarget]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> MirrorTarget:
         text = str(value)
         if text.startswith(_IN_CLAIM):
-            return MirrorTarget(claim=ClaimFolder().convert(text.removeprefix(_IN_CLAIM), param, ctx))
+            claim = ClaimFolder().convert(text.removeprefix(_IN_CLAIM), param, ctx)
+            return MirrorTarget(claim=MirrorClaim(claim.name, claim.path))
         if "://" not in text:
             self.fail(f"{quoted(text)} is not claim/NAME[/PATH], s3://BUCKET/PATH or gs://BUCKET/PATH", param, ctx)
         return MirrorTarget(object_store=ObjectStore(text))

@@ -28,6 +28,17 @@ _SCALARS: dict[Any, tuple[type | tuple[type, ...], str]] = {
 _WRITTEN_NUMBER = Pattern(r"(\d{1,15})([kK]?)")
 T = TypeVar("T")
 
+_ELSEWHERE: Mapping[tuple[str, ...], str] = {
+    (
+        "spec",
+        "storage",
+        "model",
+        "claim",
+        "create",
+    ): "spec.storage.model.mirror.to.claim.create    # a new claim is empty, and a mirror downloads the model into it"
+}
+"""Fields that stand in another section, and what to write instead."""
+
 _DOCUMENT = ("apiVersion", "kind", "metadata", "spec")
 
 
@@ -53,7 +64,9 @@ class _Reader:
         """Report the keys that `mapping` must not have, and those that it lacks."""
         for key in mapping:
             if key not in known:
-                self._problem((*path, key), "unknown field", did_you_mean(key, known) or self._explain(path))
+                moved = _ELSEWHERE.get(tuple(part for part in (*path, key) if isinstance(part, str)))
+                hint = moved or did_you_mean(key, known) or self._explain(path)
+                self._problem((*path, key), "unknown field", hint)
         for key in required:
             if key not in mapping:
                 self._problem((*path, key), "required field is missing", self._explain((*path, key)))

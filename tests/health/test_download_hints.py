@@ -14,6 +14,7 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.fetchcontext import FetchContext
 from rayllm_ctl.health.jobcontext import JobContext
 from rayllm_ctl.health.rules.modelstorage.downloads import download_findings
+from rayllm_ctl.health.rules.modelstorage.hints import access_modes_hints, zone_hints
 from rayllm_ctl.model.observed.health import Object, Snapshot
 from tests.cli.test_hints import command, flags
 from tests.health.cases import NAME, NAMESPACE, SAMPLES, load_case
@@ -180,6 +181,19 @@ def test_a_fetch_has_no_section_for_its_claim() -> None:
     field = "spec.storage.model.mirror.to.claim.create.accessModes"
     assert hints(told)[0].startswith(field)
     assert hints(told, FetchContext)[0] == "kubectl get pvc models -n team -o jsonpath='{.spec.accessModes}'"
+
+
+def test_a_claim_that_others_fill_is_not_created() -> None:
+    found = failed("DownloadFailed")
+    kept = tuple(item for item in editable(found) if not item["metadata"]["name"].startswith(JOB))
+    context = ServiceContext(dataclasses.replace(found, objects=kept), NAME, NAMESPACE)
+    for item in kept:
+        if item["kind"] == "Pod":
+            item["spec"].pop("initContainers")
+    pod = context.pods[0]
+    modes, zones = (str(one(context, pod, "models")[0]) for one in (access_modes_hints, zone_hints))
+    assert modes == "name a claim with access mode ReadWriteMany in spec.storage.model.claim.name"
+    assert zones.startswith("one of a file system that all zones reach")
 
 
 def test_a_job_that_cannot_be_read_belongs_to_the_owner_of_what_uses_it() -> None:

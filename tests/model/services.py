@@ -18,6 +18,7 @@ from rayllm_ctl.model.spec.model_storage import (
     Caches,
     HubCache,
     Mirror,
+    MirrorClaim,
     MirrorTarget,
     ModelClaim,
     ModelImage,
@@ -192,7 +193,9 @@ new_claims = st.builds(
     maybe(labels),
     st.sampled_from((("ReadWriteMany",), ("ReadWriteOnce", "ReadWriteMany"))),
 )
-claims = st.builds(ModelClaim, labels, maybe(st.sampled_from(("y", "Qwen/é漢", "a b/null"))), maybe(new_claims))
+claim_folders = maybe(st.sampled_from(("y", "Qwen/é漢", "a b/null")))
+claims = st.builds(ModelClaim, labels, claim_folders)
+mirror_claims = st.builds(MirrorClaim, labels, claim_folders, maybe(new_claims))
 hub_caches = st.builds(lambda cache: ModelStorage(hub=cache), st.builds(HubCache, labels, maybe(new_claims)))
 loads_of_buckets = st.sampled_from(("copy", "stream"))
 s3_buckets = st.builds(
@@ -200,7 +203,7 @@ s3_buckets = st.builds(
     maybe(st.just("eu-central-1")), secret=maybe(labels), load=loads_of_buckets,
 )  # fmt: skip
 public_buckets = st.builds(ObjectStore, st.just("gs://public/y"), anonymous=st.just(True), load=loads_of_buckets)
-mirror_targets = st.builds(MirrorTarget, claims) | st.builds(MirrorTarget, st.none(), s3_buckets)
+mirror_targets = st.builds(MirrorTarget, mirror_claims) | st.builds(MirrorTarget, st.none(), s3_buckets)
 hub_mirrors = st.builds(lambda to: ModelStorage(mirror=Mirror(to)), mirror_targets)
 other_mirrors = st.builds(
     lambda to, source: ModelStorage(mirror=replace(source, to=to)),
@@ -212,7 +215,7 @@ other_mirrors = st.builds(
     )),
 )  # fmt: skip
 other_ways = st.one_of(
-    st.builds(lambda claim: ModelStorage(claim=replace(claim, create=None)), claims),
+    st.builds(lambda claim: ModelStorage(claim=claim), claims),
     st.builds(lambda store: ModelStorage(object_store=store), s3_buckets | public_buckets),
     st.builds(
         lambda image: ModelStorage(image=image),

@@ -10,7 +10,7 @@ import pytest
 from rayllm_ctl.model.plan.batch import BatchPlan
 from rayllm_ctl.model.spec.batch import BatchJob, BatchLoad, BatchModel, Concurrency, Input, Job, Output
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
-from rayllm_ctl.model.spec.model_storage import Mirror, MirrorTarget, ModelClaim, ModelStorage
+from rayllm_ctl.model.spec.model_storage import Mirror, MirrorClaim, MirrorTarget, ModelClaim, ModelStorage
 from rayllm_ctl.model.spec.service import Accelerator, Engine
 from rayllm_ctl.planner.batch.batch import BATCHES
 from rayllm_ctl.workflows.render.batch import make_batch_plan
@@ -48,7 +48,7 @@ def test_time_and_cost_follow_from_the_planned_rate() -> None:
 
 def test_a_job_with_a_mirror_takes_as_long_as_its_download_more() -> None:
     claim = ModelStorage(claim=ModelClaim("weights"))
-    mirror = ModelStorage(mirror=Mirror(MirrorTarget(claim=ModelClaim("weights"))))
+    mirror = ModelStorage(mirror=Mirror(MirrorTarget(claim=MirrorClaim("weights"))))
     read, mirrored = (planned(storage=dataclasses.replace(JOB.storage, model=one)) for one in (claim, mirror))
     assert read.estimate is not None
     assert mirrored.estimate is not None

@@ -21,8 +21,8 @@ from rayllm_ctl.model.spec.fact_sources import OFFLINE, FactSources
 from rayllm_ctl.model.spec.model_storage import (
     HubCache,
     Mirror,
+    MirrorClaim,
     MirrorTarget,
-    ModelClaim,
     ModelStorage,
     NewClaim,
     ObjectStore,
@@ -87,7 +87,7 @@ def test_the_sums() -> None:
 def in_a_claim(size: str, *, hub: bool = False) -> LLMService:
     """SERVICE, whose models have 61.0 and 15.3 GiB of files, with a new claim for them."""
     create = NewClaim(size)
-    mirror = ModelStorage(mirror=Mirror(MirrorTarget(claim=ModelClaim("models", create=create))))
+    mirror = ModelStorage(mirror=Mirror(MirrorTarget(claim=MirrorClaim("models", create=create))))
     return replace(SERVICE, storage=Storage(model=ModelStorage(hub=HubCache("models", create)) if hub else mirror))
 
 

@@ -19,6 +19,7 @@ from rayllm_ctl.model.spec.model_storage import (
     Caches,
     HubCache,
     Mirror,
+    MirrorClaim,
     MirrorTarget,
     ModelClaim,
     ModelImage,
@@ -52,7 +53,7 @@ IMAGE = Engine(image="registry.example.com/ray-llm-streamer:1")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
-TO_CLAIM = Mirror(MirrorTarget(claim=ModelClaim("models")))
+TO_CLAIM = Mirror(MirrorTarget(claim=MirrorClaim("models")))
 STREAMED = ModelStorage(object_store=ObjectStore("s3://weights/qwen", load="stream"))
 
 
@@ -193,11 +194,11 @@ def test_a_claim_has_the_files_and_a_tenth(file_bytes: int, size: str) -> None:
 
 
 def test_a_size_that_cannot_be_derived_is_asked_for() -> None:
-    way = ModelStorage(mirror=Mirror(MirrorTarget(claim=ModelClaim("c", create=NewClaim()))))
+    way = ModelStorage(mirror=Mirror(MirrorTarget(claim=MirrorClaim("c", create=NewClaim()))))
     with pytest.raises(UsageError, match="size of the model's files, and that of Qwen/Qwen3-8B is not known") as raised:
         deployed(stored(way), None)
     assert "spec.storage.model.mirror.to.claim.create.size: 200Gi" in raised.value.hints
-    given = ModelStorage(mirror=Mirror(MirrorTarget(claim=ModelClaim("c", create=NewClaim("1024Gi")))))
+    given = ModelStorage(mirror=Mirror(MirrorTarget(claim=MirrorClaim("c", create=NewClaim("1024Gi")))))
     found = deployed(stored(given), None).storage
     assert found is not None
     assert [claim.size for claim in found.claims] == ["1Ti"]
@@ -208,7 +209,7 @@ def test_a_size_that_cannot_be_derived_is_asked_for() -> None:
 
 
 def test_a_size_in_which_the_files_do_not_fit_is_rejected() -> None:
-    way = ModelStorage(mirror=Mirror(MirrorTarget(claim=ModelClaim("c", create=NewClaim("9.9Gi")))))
+    way = ModelStorage(mirror=Mirror(MirrorTarget(claim=MirrorClaim("c", create=NewClaim("9.9Gi")))))
     with pytest.raises(UsageError, match=r"9\.9Gi is too small: the files of Qwen/Qwen3-8B have 10\.0 GiB") as raised:
         deployed(stored(way))
     assert "spec.storage.model.mirror.to.claim.create.size: 11Gi, or auto" in raised.value.hints
@@ -219,7 +220,7 @@ def test_a_size_in_which_the_files_do_not_fit_is_rejected() -> None:
 
 
 def test_models_that_share_a_claim_add_up() -> None:
-    way = ModelStorage(mirror=Mirror(MirrorTarget(claim=ModelClaim("c", create=NewClaim()))))
+    way = ModelStorage(mirror=Mirror(MirrorTarget(claim=MirrorClaim("c", create=NewClaim()))))
     files = [model_files(stored(way), size, name) for size, name in ((10 * GIB, "a"), (20 * GIB, "b"))]
     (claim,) = shared_claims(one for each in files for one in each.claims)
     assert claim.size == "33Gi"
@@ -307,7 +308,7 @@ def test_a_key_file_of_google_is_mounted() -> None:
 
 
 def affinity_of_job(create: NewClaim | None, **parts: Any) -> dict[str, Any]:
-    way = ModelStorage(mirror=Mirror(MirrorTarget(claim=ModelClaim("c", create=create))))
+    way = ModelStorage(mirror=Mirror(MirrorTarget(claim=MirrorClaim("c", create=create))))
     (job,) = downloads(stored(way, **parts), H100, BYTES)
     nodes: dict[str, Any] = dict(job.pod.placement.affinity).get("nodeAffinity", {})
     return nodes

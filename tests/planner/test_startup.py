@@ -7,6 +7,7 @@ from rayllm_ctl.model.spec.model_storage import (
     Caches,
     HubCache,
     Mirror,
+    MirrorClaim,
     MirrorTarget,
     ModelClaim,
     ModelImage,
@@ -23,7 +24,7 @@ GB = 1e9
 GIB = 2**30
 DENSE, COMPLEX = EngineStart(), EngineStart(complex_model=True)
 HUB, PATH = Origin("hub"), Origin("path")
-CLAIM = ModelClaim("weights")
+CLAIM = MirrorClaim("weights")
 BUCKET = ObjectStore("s3://models/qwen")
 
 
@@ -156,17 +157,18 @@ def test_a_shared_hub_cache_is_filled_once() -> None:
     assert plan.total.typical - plan.further.typical == pytest.approx(plan.download.typical)
 
 
+def created(claim: NewClaim) -> ModelStorage:
+    return ModelStorage(mirror=Mirror(MirrorTarget(claim=MirrorClaim("w", create=claim))))
+
+
 @pytest.mark.parametrize(
     ("storage", "origin"),
     [
         (None, HUB),
         (ModelStorage(hub=HubCache("cache")), Origin("hub-cache")),
-        (ModelStorage(claim=CLAIM), Origin("claim")),
-        (
-            ModelStorage(claim=ModelClaim("w", create=NewClaim(access_modes=("ReadWriteOnce",)))),
-            Origin("claim-on-disk"),
-        ),
-        (ModelStorage(claim=ModelClaim("w", create=NewClaim())), Origin("claim")),
+        (ModelStorage(claim=ModelClaim("weights")), Origin("claim")),
+        (created(NewClaim(access_modes=("ReadWriteOnce",))), Origin("claim-on-disk", "hub")),
+        (created(NewClaim()), Origin("claim", "hub")),
         (ModelStorage(object_store=BUCKET), Origin("bucket-copy")),
         (ModelStorage(object_store=ObjectStore("s3://b/p", load="stream")), Origin("bucket-stream")),
         (ModelStorage(mirror=Mirror(MirrorTarget(claim=CLAIM))), Origin("claim", "hub")),

@@ -110,6 +110,10 @@ def test_a_model_is_enough() -> None:
     [
         ("  engine:\n    maxModelLenght: 1\n", "q.yaml:7: spec.engine.maxModelLenght: unknown field",
          "did you mean maxModelLen?"),
+        ("  storage: {model: {claim: {name: c, create: {}}}}\n",
+         "q.yaml:6: spec.storage.model.claim.create: unknown field",
+         "spec.storage.model.mirror.to.claim.create    # a new claim is empty, and a mirror downloads the "
+         "model into it"),
         ("  engin: {}\n", "q.yaml:6: spec.engin: unknown field", "did you mean engine?"),
         ("  storage:\n    volumes:\n    - name: a\n      mountPath: /a\n      hostpath: {path: /b}\n",
          "q.yaml:10: spec.storage.volumes[0].hostpath: unknown field", "did you mean hostPath?"),

@@ -8,6 +8,7 @@ from rayllm_ctl.health.storage.claims import existing_claim_checks
 from rayllm_ctl.health.storage.new_claims import new_claim_checks
 from rayllm_ctl.health.storage.pods import ownership_check
 from rayllm_ctl.health.storage.report import found
+from rayllm_ctl.health.storage.uses import FILLED, MIRRORED
 from rayllm_ctl.model.observed.checks import Check
 from rayllm_ctl.model.observed.storage_facts import ClaimUse, StorageFacts
 from rayllm_ctl.model.text.hint import Hint
@@ -30,9 +31,12 @@ def _claim_checks(use: ClaimUse, facts: StorageFacts) -> Iterator[Check]:
     elif use.created is not None:
         yield from new_claim_checks(use, use.created, facts)
     else:
+        create = f"{use.field}.create: {{}} creates it"
+        if use.field == FILLED:
+            create = f"{MIRRORED}.create: {{}} creates it, and a Job downloads the model into it"
         yield found(
             use, False, f"does not exist in namespace {facts.namespace}",
-            Hint(f"kubectl get pvc -n {facts.namespace}"), Hint(remark=f"{use.field}.create: {{}} creates it"),
+            Hint(f"kubectl get pvc -n {facts.namespace}"), Hint(remark=create),
         )  # fmt: skip
         return
     yield from ownership_check(use)

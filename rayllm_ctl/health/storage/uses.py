@@ -17,14 +17,17 @@ CLAIM = "PersistentVolumeClaim"
 _VOLUMES = (MODEL_VOLUME, CACHE_VOLUME)
 """Names of the volumes. Others, of spec.storage.volumes, may be mounted at the same paths."""
 
+FILLED, MIRRORED = "spec.storage.model.claim", "spec.storage.model.mirror.to.claim"
+"""The sections of a claim with the model's files: others have put them there, or a Job does."""
+
 _SECTIONS: Mapping[str, tuple[str, str]] = {
     HUB_PATH: ("spec.storage.model.hub", "cache"),
     CACHES_PATH: ("spec.storage.caches", "compile"),
-    MODELS_PATH: ("spec.storage.model.claim", "name"),
+    MODELS_PATH: (FILLED, "name"),
 }
 """By mount path the section of the spec, and the field with the claim's name in it."""
 
-_MIRROR = ("spec.storage.model.mirror.to.claim", "name")
+_MIRROR = (MIRRORED, "name")
 """The same for a claim that a Job fills."""
 
 

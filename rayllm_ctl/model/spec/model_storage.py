@@ -42,7 +42,14 @@ class ModelClaim:
     """A PersistentVolumeClaim with the model's files."""
 
     name: Annotated[str, "Name of the PersistentVolumeClaim."]
-    path: Annotated[str | None, "Folder of the model in the volume; of a mirror by default MODEL/REVISION."] = None
+    path: Annotated[str | None, "Folder of the model in the volume."] = None
+
+
+@dataclass(frozen=True)
+class MirrorClaim(ModelClaim):
+    """A PersistentVolumeClaim into which a mirror puts the model's files."""
+
+    path: Annotated[str | None, "Folder of the model in the volume; MODEL/REVISION by default."] = None
     create: NewClaim | None = None
 
 
@@ -68,7 +75,7 @@ class ObjectStore:
 class MirrorTarget:
     """Where a mirror puts the files: one of `claim` and `objectStore`."""
 
-    claim: ModelClaim | None = None
+    claim: MirrorClaim | None = None
     object_store: ObjectStore | None = None
 
 

@@ -26,7 +26,7 @@ from rayllm_ctl.model.plan.pods import (
     StorageVolume,
 )
 from rayllm_ctl.model.plan.storage import Download
-from rayllm_ctl.model.spec.model_storage import ModelClaim
+from rayllm_ctl.model.spec.model_storage import MirrorClaim
 from rayllm_ctl.model.spec.pod_options import KeyOf
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.affinity import labelled_terms
@@ -111,7 +111,7 @@ def _environment(service: LLMService, job: DownloadJob) -> Iterator[EnvVar]:
 
 
 def _placement(
-    service: LLMService, worker: PodPlacement, claim: ModelClaim | None, gpu: GPUChoice | None
+    service: LLMService, worker: PodPlacement, claim: MirrorClaim | None, gpu: GPUChoice | None
 ) -> PodPlacement:
     """Where the Job runs.
 

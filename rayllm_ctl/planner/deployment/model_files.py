@@ -44,7 +44,15 @@ from rayllm_ctl.model.plan.pods import (
 )
 from rayllm_ctl.model.plan.storage import Download, DownloadSettings, ModelStoragePlan, PlannedClaim
 from rayllm_ctl.model.spec.gateway import CODE_ARCHIVE
-from rayllm_ctl.model.spec.model_storage import HubCache, Mirror, ModelClaim, ModelImage, ModelStorage, ObjectStore
+from rayllm_ctl.model.spec.model_storage import (
+    HubCache,
+    Mirror,
+    MirrorClaim,
+    ModelClaim,
+    ModelImage,
+    ModelStorage,
+    ObjectStore,
+)
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.buckets import (
     NOWHERE,
@@ -128,7 +136,7 @@ class DownloadJob:
     folder: str | None
     settings: DownloadSettings
     access: Access
-    claim: ModelClaim | None
+    claim: MirrorClaim | None
 
 
 def model_files(service: LLMService, file_bytes: int | None, short_name: str | None = None) -> ModelFiles:

@@ -75,12 +75,13 @@ def origin_of(service: LLMService) -> Origin:
 
 def _origin(storage: ModelStorage) -> Origin:
     mirror: MirrorSource | None = None
-    claim, bucket, origin = storage.claim, storage.object_store, storage.mirror
+    filled, bucket, origin = storage.claim, storage.object_store, storage.mirror
+    claim = None
     if origin is not None:
         from_hub = origin.from_ == HUB or origin.from_.startswith("https://")
         mirror, claim, bucket = ("hub" if from_hub else "bucket"), origin.to.claim, origin.to.object_store
-    if claim is not None:
-        modes = set(claim.create.access_modes) if claim.create is not None else set()
+    if filled is not None or claim is not None:
+        modes = set(claim.create.access_modes) if claim is not None and claim.create is not None else set()
         # What an existing claim is on shows only in the cluster: the slower is planned.
         return Origin("claim-on-disk" if modes and modes <= _ONE_NODE else "claim", mirror)
     if bucket is not None:

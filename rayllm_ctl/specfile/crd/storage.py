@@ -149,11 +149,6 @@ def storage_rules() -> Iterator[CelRule]:
             "is also a claim of storage.model, and pods that have a claim as two volumes do not start",
             ".storage.caches.compile",
         )
-    yield CelRule(
-        f"!({has('storage.model.claim.create')})",
-        "creates an empty claim, and nothing downloads the model into it: storage.model.mirror.to.claim.create",
-        ".storage.model.claim.create",
-    )
     yield from _mounts()
 
 

@@ -19,6 +19,8 @@ STORAGE_LIMITS: Mapping[tuple[type, str], Constraints] = {
     (model_storage.HubCache, "cache"): OBJECT,
     (model_storage.ModelClaim, "name"): OBJECT,
     (model_storage.ModelClaim, "path"): _FOLDER,
+    (model_storage.MirrorClaim, "name"): OBJECT,
+    (model_storage.MirrorClaim, "path"): _FOLDER,
     (model_storage.ObjectStore, "region"): shape(patterns.REGION, 63),
     (model_storage.Mirror, "region"): shape(patterns.REGION, 63),
     (model_storage.ModelImage, "reference"): IMAGE_REFERENCE,

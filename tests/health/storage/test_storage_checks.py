@@ -85,7 +85,9 @@ def test_a_claim_that_exists(stored: dict[str, Any], ok: bool | None, detail: st
 def test_a_claim_that_is_missing_names_the_field_that_creates_it() -> None:
     (check,) = existing(None, 10 * GIB)  # type: ignore[arg-type]
     assert (check.ok, check.detail) == (False, f"does not exist in namespace llm {CLAIM}")
-    assert "spec.storage.model.claim.create: {} creates it" in [str(hint) for hint in check.hints]
+    assert "spec.storage.model.mirror.to.claim.create: {} creates it, and a Job downloads the model into it" in [
+        str(hint) for hint in check.hints
+    ]
 
 
 def test_a_claim_that_could_not_be_read_is_unknown() -> None:

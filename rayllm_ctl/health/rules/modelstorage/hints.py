@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.objects.model_jobs import ModelJob
 from rayllm_ctl.health.objects.pod import Pod
+from rayllm_ctl.health.storage.uses import FILLED, MIRRORED
 from rayllm_ctl.model.kube.model_downloads import CACHES_PATH, HUB_PATH, MODELS_PATH, WAIT_CONTAINER
 from rayllm_ctl.model.kube.owned import reconciled_owner
 from rayllm_ctl.model.observed import fields
@@ -40,7 +41,7 @@ def claim_field(context: ServiceContext, pod: Pod, claim: str = "") -> str:
         mirrored = bool(context.model_jobs) or any(
             fields.text(one, "name") == WAIT_CONTAINER for one in fields.items(pod.item, "spec", "initContainers")
         )
-        return "spec.storage.model.mirror.to.claim" if mirrored else "spec.storage.model.claim"
+        return MIRRORED if mirrored else FILLED
     return "the claim"
 
 
@@ -48,6 +49,8 @@ def access_modes_hints(context: ServiceContext, pod: Pod, claim: str) -> tuple[H
     """How to give several nodes a volume."""
     field = claim_field(context, pod, claim)
     look = Hint(f"kubectl get pvc {claim} -n {context.namespace} -o jsonpath='{{.spec.accessModes}}'")
+    if field == FILLED:
+        return Hint(remark=f"name a claim with access mode ReadWriteMany in {field}.name"), look
     if not field.startswith("spec."):
         return (look,)
     change = f"{field}.create.accessModes: [ReadWriteMany] with a new claim; those of a claim cannot be changed"
@@ -60,7 +63,7 @@ def zone_hints(context: ServiceContext, pod: Pod, claim: str) -> tuple[Hint, ...
     shared = "one of a file system that all zones reach"
     if context.of_fetch:
         return Hint(f"{context.deploy} --storage-class NAME", f"{shared}, with a new claim"), nodes
-    remark = f"{field}.create.storageClass: " if field.startswith("spec.") else ""
+    remark = f"{field}.create.storageClass: " if field.startswith("spec.") and field != FILLED else ""
     return Hint(remark=f"{remark}{shared}, or nodes of the volume's zone (--node-selector)"), nodes
 
 

@@ -13,7 +13,7 @@ from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.spec.checks.batch import validate_batch
 from rayllm_ctl.model.spec.checks.service import validate
 from rayllm_ctl.model.spec.checks.storage.mounts import CACHE_VARIABLES, HUB_VARIABLES
-from rayllm_ctl.model.spec.model_storage import Caches, Mirror, MirrorTarget, ModelClaim, ModelStorage
+from rayllm_ctl.model.spec.model_storage import Caches, Mirror, MirrorClaim, MirrorTarget, ModelStorage
 from rayllm_ctl.model.spec.service import Engine, LLMService, Model, Storage
 from rayllm_ctl.model.text.problems import Problem
 from rayllm_ctl.specfile import load
@@ -64,12 +64,6 @@ def places(problems: list[Problem]) -> list[str]:
             "storage.model.mirror.to.objectStore.anonymous",
             "takes credentials to write",
             "--storage-secret",
-        ),
-        (
-            {"model": {"claim": {"name": "c", "create": {}}}},
-            "storage.model.claim.create",
-            "nothing downloads the model into it",
-            "mirror.to.claim.create",
         ),
     ],
 )
@@ -441,7 +435,7 @@ def test_the_startup_plan() -> None:
 
 
 def test_a_file_with_from_is_written_as_it_was_read() -> None:
-    target = MirrorTarget(claim=ModelClaim("models"))
+    target = MirrorTarget(claim=MirrorClaim("models"))
     service = LLMService(
         "q",
         Model("org/A"),

@@ -13,7 +13,7 @@ from rayllm_ctl.cluster.apply.delete import delete_service
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.model.events import Applied, Downloading, Noted, Rendered
-from rayllm_ctl.model.spec.model_storage import Mirror, MirrorTarget, ModelClaim, ModelStorage, NewClaim, ObjectStore
+from rayllm_ctl.model.spec.model_storage import Mirror, MirrorClaim, MirrorTarget, ModelStorage, NewClaim, ObjectStore
 from rayllm_ctl.model.spec.service import LLMService, Model, Storage
 from rayllm_ctl.workflows.observe import wait as observing
 from rayllm_ctl.workflows.rollout.model_storage.fetch import FetchOptions, fetch, fetch_name
@@ -24,7 +24,7 @@ from tests.health.storage.manifests import storage_class
 from tests.workflows.rollout.model_storage.fakedownloads import DENIED, Downloads
 
 OPTIONS = FetchOptions(timeout=300)
-CREATED = MirrorTarget(claim=ModelClaim("models", create=NewClaim("20Gi")))
+CREATED = MirrorTarget(claim=MirrorClaim("models", create=NewClaim("20Gi")))
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_dry_run_writes_nothing(api: FakeAPI, cluster: Cluster, dry_run: Any) 
 
 def test_a_claim_that_is_missing_is_rejected_beforehand(api: FakeAPI, cluster: Cluster) -> None:
     with pytest.raises(UserError, match="persistentvolumeclaim/models does not exist in namespace llm"):
-        run(cluster, to=MirrorTarget(claim=ModelClaim("models")))
+        run(cluster, to=MirrorTarget(claim=MirrorClaim("models")))
     assert not [one for one in api.requests if one.method == "PATCH"]
 
 

@@ -13,7 +13,15 @@ from rayllm_ctl.model.spec.checks.storage.claims import claim_problems, shared_c
 from rayllm_ctl.model.spec.checks.storage.loading import loading_problems
 from rayllm_ctl.model.spec.checks.storage.mounts import mount_problems
 from rayllm_ctl.model.spec.checks.storage.served import streamed_bucket
-from rayllm_ctl.model.spec.model_storage import HUB, Mirror, MirrorTarget, ModelClaim, ModelImage, ModelStorage
+from rayllm_ctl.model.spec.model_storage import (
+    HUB,
+    Mirror,
+    MirrorTarget,
+    ModelClaim,
+    ModelImage,
+    ModelStorage,
+    NewClaim,
+)
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.text.json_form import camel
 from rayllm_ctl.model.text.patterns import IMAGE
@@ -55,13 +63,7 @@ def _way(service: LLMService, way: str, settings: Any) -> Iterator[Problem]:
     if way == "hub":
         yield from claim_problems(service, (*at, "cache"), settings.cache, (*at, "create"), settings.create)
     elif way == "claim":
-        yield from _claim(service, at, settings)
-        if settings.create is not None:
-            yield Problem(
-                (*at, "create"),
-                "creates an empty claim, and nothing downloads the model into it",
-                "spec.storage.model.mirror.to.claim.create, for a claim that a Job fills",
-            )
+        yield from _claim(service, at, settings, None)
     elif way == "mirror":
         yield from _mirror(service, at, settings)
     elif way == "objectStore":
@@ -76,7 +78,7 @@ def _mirror(service: LLMService, at: Path, mirror: Mirror) -> Iterator[Problem]:
     if len(targets) != 1:
         yield Problem((*at, "to"), f"must have exactly one of {_names(MirrorTarget)}, not {len(targets)}")
     if mirror.to.claim is not None:
-        yield from _claim(service, (*at, "to", "claim"), mirror.to.claim)
+        yield from _claim(service, (*at, "to", "claim"), mirror.to.claim, mirror.to.claim.create)
     store = mirror.to.object_store
     if store is None:
         return
@@ -93,8 +95,8 @@ def _mirror(service: LLMService, at: Path, mirror: Mirror) -> Iterator[Problem]:
         yield Problem((*here, "uri"), "overlaps with the folder from which the mirror reads", "another folder")
 
 
-def _claim(service: LLMService, at: Path, claim: ModelClaim) -> Iterator[Problem]:
-    yield from claim_problems(service, (*at, "name"), claim.name, (*at, "create"), claim.create)
+def _claim(service: LLMService, at: Path, claim: ModelClaim, create: NewClaim | None) -> Iterator[Problem]:
+    yield from claim_problems(service, (*at, "name"), claim.name, (*at, "create"), create)
     yield from _folder((*at, "path"), claim.path, "the volume")
 
 
