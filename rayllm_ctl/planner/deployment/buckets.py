@@ -68,6 +68,14 @@ class Access:
     volumes: tuple[StorageVolume, ...] = ()
     mounts: tuple[StorageMount, ...] = ()
 
+    def __or__(self, other: Access) -> Access:
+        """With what the other has. Volumes and mounts that both have are the same."""
+        return Access(
+            (*self.env, *other.env),
+            tuple(dict.fromkeys((*self.volumes, *other.volumes))),
+            tuple(dict.fromkeys((*self.mounts, *other.mounts))),
+        )
+
 
 def bucket_of(store: ObjectStore, folder: str = "") -> Bucket:
     """The folder of a bucket, or one below it."""

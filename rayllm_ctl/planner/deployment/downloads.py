@@ -31,14 +31,8 @@ from rayllm_ctl.model.spec.pod_options import KeyOf
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.planner.deployment.affinity import labelled_terms
 from rayllm_ctl.planner.deployment.buckets import files_of_the_user, source_variables
-from rayllm_ctl.planner.deployment.model_files import (
-    CODE_CPU,
-    CODE_ENV,
-    CODE_MEMORY,
-    DownloadJob,
-    code_volumes,
-    download_job,
-)
+from rayllm_ctl.planner.deployment.init_containers import CODE_CPU, CODE_ENV, CODE_MEMORY, code_volumes
+from rayllm_ctl.planner.deployment.model_files import DownloadJob, download_job
 from rayllm_ctl.planner.deployment.pod_templates import worker_template
 
 _ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")

@@ -17,20 +17,15 @@ from typing import Any
 
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube.model_downloads import (
-    CODE_VOLUME,
     COPY_CONTAINER,
     COPY_PATH,
     HUB_PATH,
     IMAGE_PATH,
     MODEL_VOLUME,
     MODELS_PATH,
-    SCRATCH_VOLUME,
-    STORAGE_CODE_PATH,
-    STORAGE_SETTINGS_PATH,
     STORAGE_SETTINGS_VOLUME,
     WAIT_CONTAINER,
     WAIT_VOLUME,
-    code_config_map,
     digest_name,
     job_prefix,
 )
@@ -38,12 +33,10 @@ from rayllm_ctl.model.plan.pods import (
     EnvVar,
     PodStorage,
     PodTemplate,
-    StorageContainer,
     StorageMount,
     StorageVolume,
 )
 from rayllm_ctl.model.plan.storage import Download, DownloadSettings, ModelStoragePlan, PlannedClaim
-from rayllm_ctl.model.spec.gateway import CODE_ARCHIVE
 from rayllm_ctl.model.spec.model_storage import (
     HubCache,
     Mirror,
@@ -61,17 +54,10 @@ from rayllm_ctl.planner.deployment.buckets import (
     access_of_code,
     access_of_engine,
     bucket_of,
-    files_of_the_user,
     mirror_source,
-    source_variables,
 )
 from rayllm_ctl.planner.deployment.claims import folder_size, planned_claim
-
-SCRATCH_SIZE = "1Gi"
-CODE_CPU, CODE_MEMORY = "500m", "512Mi"
-"""Of a container with the code of rayllm-ctl. The memory is what it keeps to, whatever the size of the model."""
-
-CODE_ENV = EnvVar("PYTHONPATH", f"{STORAGE_CODE_PATH}/{CODE_ARCHIVE}")
+from rayllm_ctl.planner.deployment.init_containers import init_container
 
 STREAMER = "runai_streamer"
 STREAMED = (STREAMER, "runai_streamer_sharded")
@@ -172,7 +158,7 @@ def download_job(service: LLMService, short_name: str | None = None) -> Download
         target,
         folder,
         _settings(service, short_name, source, folder or target.uri, source, target),
-        _joined(*access),
+        access[0] | access[1],
         claim,
     )
 
@@ -238,13 +224,13 @@ def _mirrored(service: LLMService, mirror: Mirror, file_bytes: int | None, short
     access = access_of_code(job.target, target=True)
     claim, store = mirror.to.claim, mirror.to.object_store
     mounts = (StorageMount(MODEL_VOLUME, MODELS_PATH),) if claim is not None else ()
-    wait = _container(service, WAIT_CONTAINER, "wait", WAIT_VOLUME, waits, _joined(access, Access(mounts=mounts)))
+    wait = init_container(service, WAIT_CONTAINER, "wait", WAIT_VOLUME, waits, access | Access(mounts=mounts))
     if store is not None:
-        return _bucket(service, store, job.target, file_bytes, wait, (waits,))
+        return _bucket(service, store, job.target, file_bytes, PodFiles(storage=wait), (waits,))
     assert claim is not None
     files = _in_folder(service, str(job.folder), _claim_volume(claim, False))
     claims = planned_claim(ModelStorage(mirror=mirror), service.model.id, file_bytes)
-    return replace(files, engine=files.engine | wait, claims=claims, settings=(waits,))
+    return replace(files, engine=files.engine | PodFiles(storage=wait), claims=claims, settings=(waits,))
 
 
 def _bucket(
@@ -273,13 +259,19 @@ def _bucket(
         )
     copied = _settings(service, None, bucket, COPY_PATH, bucket, NOWHERE)
     size = None if file_bytes is None else folder_size(file_bytes)
-    access = _joined(access_of_code(bucket), Access(mounts=(StorageMount(MODEL_VOLUME, COPY_PATH, read_only=False),)))
-    copy = _container(service, COPY_CONTAINER, "download", STORAGE_SETTINGS_VOLUME, copied, access, size)
+    access = access_of_code(bucket) | Access(mounts=(StorageMount(MODEL_VOLUME, COPY_PATH, read_only=False),))
+    copy = init_container(service, COPY_CONTAINER, "download", STORAGE_SETTINGS_VOLUME, copied, access, size)
     disk = StorageVolume(MODEL_VOLUME, size_limit=size)
     files = PodFiles(storage=PodStorage((disk,), (StorageMount(MODEL_VOLUME, COPY_PATH),)))
     return _complete(
         service,
-        ModelFiles(COPY_PATH, files | before | copy, tokenizer=tokenizer, settings=(*settings, copied), notes=notes),
+        ModelFiles(
+            COPY_PATH,
+            files | before | PodFiles(storage=copy),
+            tokenizer=tokenizer,
+            settings=(*settings, copied),
+            notes=notes,
+        ),
     )
 
 
@@ -295,56 +287,6 @@ def _tokenizer_notes(service: LLMService, tokenizer: str) -> Iterator[str]:
         yield f"the gateway counts tokens with the tokenizer of {tokenizer} on the Hub: the ingress must reach it"
     else:
         yield f"the gateway does not count tokens of {service.model.id}: its tokenizer is in the bucket alone"
-
-
-def _container(
-    service: LLMService,
-    name: str,
-    command: str,
-    volume: str,
-    settings: DownloadSettings,
-    access: Access,
-    disk: str | None = None,
-) -> PodFiles:
-    """An init container with the code of rayllm-ctl. disk: what it fills."""
-    volumes, mounts = code_volumes(service, volume, settings)
-    env, mounts = (CODE_ENV, *access.env), (*mounts, *access.mounts)
-    container = StorageContainer(name, command, env, mounts, CODE_CPU, CODE_MEMORY, disk)
-    if command == "download" or not settings.data["target"].startswith("/"):
-        container = _reaching_buckets(service, container)
-    return PodFiles(storage=PodStorage((*volumes, *access.volumes), init=(container,)))
-
-
-def _reaching_buckets(service: LLMService, container: StorageContainer) -> StorageContainer:
-    """`container` with what the user has given the workers to reach a bucket, as the Job has it. The pod has the
-    volumes already."""
-    variables = (one for one in source_variables(service) if not one.name.startswith(("HF_", "HUGGING")))
-    given = {one.name: one for one in (*variables, *container.env)}
-    certificates = (StorageMount(one.name, one.mount_path) for one in files_of_the_user(service))
-    return replace(
-        container,
-        env=tuple(sorted(given.values(), key=lambda one: one.name)),
-        mounts=(*container.mounts, *certificates),
-        env_from=service.pods.worker.env_from,
-    )
-
-
-def code_volumes(
-    service: LLMService, volume: str, settings: DownloadSettings
-) -> tuple[tuple[StorageVolume, ...], tuple[StorageMount, ...]]:
-    """The volumes of a container with the code of rayllm-ctl, and their mounts. volume: with its settings."""
-    volumes = (
-        StorageVolume(CODE_VOLUME, config_map=code_config_map(service.name)),
-        StorageVolume(volume, config_map=settings.config_map),
-        StorageVolume(SCRATCH_VOLUME, size_limit=SCRATCH_SIZE),
-    )
-    mounts = (
-        # As a single file, which the kubelet never replaces below a process that imports from it.
-        StorageMount(CODE_VOLUME, f"{STORAGE_CODE_PATH}/{CODE_ARCHIVE}", sub_path=CODE_ARCHIVE),
-        StorageMount(volume, STORAGE_SETTINGS_PATH),
-        StorageMount(SCRATCH_VOLUME, "/tmp", read_only=False),  # noqa: S108  the root file system is read-only
-    )
-    return volumes, mounts
 
 
 def _settings(
@@ -373,10 +315,6 @@ def _path_in(claim: ModelClaim, service: LLMService, short_name: str | None) -> 
 
 def _folder(root: str, path: str | None) -> str:
     return f"{root}/{path.strip('/')}" if path and path.strip("/") else root
-
-
-def _joined(first: Access, second: Access) -> Access:
-    return Access((*first.env, *second.env), _once(first.volumes, second.volumes), _once(first.mounts, second.mounts))
 
 
 def _once(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
