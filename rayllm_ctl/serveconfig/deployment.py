@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayllm_ctl.model.text.problems import Path
-from rayllm_ctl.serveconfig.placement import bundles_hold_the_actor, resources
+from rayllm_ctl.serveconfig.placement import amount, bundles_hold_the_actor, resources
 from rayllm_ctl.serveconfig.runtimeenv import runtime_env
 from rayllm_ctl.serveconfig.shapes import (
     Report,
@@ -111,9 +111,9 @@ _AUTOSCALING = section(AUTOSCALING_FIELDS, then=replica_bounds_fit)
 
 ACTOR_FIELDS: Mapping[str, Rule] = {
     "runtime_env": runtime_env,
-    "num_cpus": nullable(number(at_least=0)),
-    "num_gpus": nullable(number(at_least=0)),
-    "memory": nullable(number(at_least=0)),
+    "num_cpus": nullable(amount),
+    "num_gpus": nullable(amount),
+    "memory": nullable(amount),
     "resources": resources,
     "accelerator_type": nullable(text),
     "label_selector": nullable(entries(text)),
@@ -188,7 +188,7 @@ DEPLOYMENT_FIELDS: Mapping[str, Rule] = {
     "health_check_period_s": number(above=0),
     "health_check_timeout_s": number(above=0),
     "ray_actor_options": _ACTOR,
-    "placement_group_bundles": items(entries(number(at_least=0))),
+    "placement_group_bundles": items(entries(amount)),
     "placement_group_strategy": one_of("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
     "placement_group_bundle_label_selector": items(entries(text)),
     "max_replicas_per_node": integer(at_least=1, at_most=100),

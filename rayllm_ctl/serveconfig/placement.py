@@ -5,13 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from rayllm_ctl.model.text.problems import Path
-from rayllm_ctl.serveconfig.shapes import Report, as_number, entries, number
+from rayllm_ctl.serveconfig.shapes import Report, as_number, entries, number, shown
+
+_LEAST = 0.0001
+"""What Ray divides a resource into (ray/_common/ray_option_utils.py, _validate_resource_quantity)."""
+
+_within_a_node = number(at_least=0, at_most=10**14)
+"""A Ray node has no more of any resource (ray/_private/ray_constants.py, MAX_RESOURCE_QUANTITY)."""
+
+
+def amount(value: Any, path: Path, report: Report) -> None:
+    """An amount of a resource."""
+    _within_a_node(value, path, report)
+    if 0 < (as_number(value) or 0) < _LEAST:
+        report.reject(path, f"must be 0 or at least {_LEAST}, not {shown(value)}")
 
 
 def resources(value: Any, path: Path, report: Report) -> None:
     """Custom resources of an actor."""
     before = len(report.problems)
-    entries(number(at_least=0))(value, path, report)
+    entries(amount)(value, path, report)
     if len(report.problems) > before:
         return
     for name, option in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory")):

@@ -211,9 +211,9 @@ def _in_bounds(
     found: float, value: Any, path: Path, report: Report, at_least: float | None, above: float | None,
     at_most: float | None,
 ) -> None:  # fmt: skip
-    if at_least is not None and found < at_least:
+    if at_least is not None and not found >= at_least:  # as for pydantic, NaN is within no bounds
         report.reject(path, f"must be at least {at_least}, not {shown(value)}")
-    elif above is not None and found <= above:
+    elif above is not None and not found > above:
         report.reject(path, f"must be greater than {above}, not {shown(value)}")
-    elif at_most is not None and found > at_most:
+    elif at_most is not None and not found <= at_most:
         report.reject(path, f"must be at most {at_most}, not {shown(value)}")
