@@ -52,6 +52,15 @@ def test_the_document_has_the_download(run: Run, api: FakeAPI) -> None:
     assert [(one["source"], one["state"]) for one in document["downloads"]] == [("hf://Qwen/Qwen3-8B", "Complete")]
 
 
+def test_a_claim_that_cannot_hold_the_model_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["fetch", "Qwen/Qwen3-32B", "--to", "claim/models", "--dry-run=client"]
+    assert app.run([*argv, "--size", "60Gi"]) == 2
+    said = capsys.readouterr().err
+    assert "--size 60Gi is too small: the files of Qwen/Qwen3-32B have 61.0 GiB" in said
+    assert "--size 68Gi, or auto" in said
+    assert app.run([*argv, "--size", "68Gi"]) == 0
+
+
 def test_the_size_of_a_model_in_the_catalog_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run([*FETCH, "--to", "claim/models", "--size", "auto", "--dry-run=client", "-o", "json"]) == 0
     claim = json.loads(capsys.readouterr().out)["items"][0]

@@ -47,7 +47,7 @@ def test_quantities(text: str, number: float) -> None:
     assert parse_quantity(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "16 Gi", "16GB", "m", "1e", "Gi"])
+@pytest.mark.parametrize("text", ["", "16 Gi", "16GB", "m", "1e", "Gi", "١Gi"])
 def test_no_quantities(text: str) -> None:
     with pytest.raises(ValueError, match="not a valid quantity"):
         parse_quantity(text)

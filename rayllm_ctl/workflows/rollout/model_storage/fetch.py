@@ -11,18 +11,19 @@ from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.catalog.sources import find
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.lookup.rights import require_rights
-from rayllm_ctl.errors import UsageError
+from rayllm_ctl.errors import UsageError, UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.fetchcontext import FetchContext
 from rayllm_ctl.model.events import Downloading, Event, Noted, Rendered
 from rayllm_ctl.model.kube.names import MAX_SERVICE_NAME, service_name
 from rayllm_ctl.model.observed.model_downloads import DownloadState
 from rayllm_ctl.model.plan.storage import ModelStoragePlan
-from rayllm_ctl.model.spec.fact_sources import FactSources
-from rayllm_ctl.model.spec.model_storage import AUTO_SIZE, Mirror
+from rayllm_ctl.model.spec.fact_sources import OFFLINE, FactSources
+from rayllm_ctl.model.spec.model_storage import AUTO_SIZE, Mirror, ModelStorage
 from rayllm_ctl.model.spec.service import LLMService
 from rayllm_ctl.model.workload import Right
 from rayllm_ctl.planner.deployment.buckets import reaches_a_source
+from rayllm_ctl.planner.deployment.claims import require_capacity
 from rayllm_ctl.planner.deployment.downloads import downloads
 from rayllm_ctl.planner.deployment.model_files import model_files
 from rayllm_ctl.planner.memory.shards import whole_weights
@@ -34,6 +35,9 @@ from rayllm_ctl.workflows.rollout.model_storage.wait import wait_for_downloads
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+
+_SIZE = "spec.storage.model.mirror.to.claim.create.size: "
+"""The field of a spec that --size is."""
 
 _PREFIX = "fetch-"
 """How the names of the objects begin: those of a service of the model have none, and neither deletes the others."""
@@ -127,6 +131,11 @@ def _manifests(service: LLMService, size: int | None, *, verify: bool) -> list[d
     runtime = resolve_release(service.engine)
     if runtime.image is None:
         raise UsageError(f"no image for the Job: {runtime.image_note}", hint="--image REGISTRY/IMAGE:TAG")
+    try:
+        require_capacity(ModelStorage(mirror=_mirror(service)), {service.model.id: size})
+    except UsageError as error:
+        flag = [str(hint).replace(_SIZE, "--size ") for hint in error.hints]
+        raise UsageError(error.message.replace(_SIZE, "--size "), hint=flag) from error
     claims = model_files(service, size).claims
     jobs = downloads(service, None, size)
     if verify:
@@ -136,11 +145,16 @@ def _manifests(service: LLMService, size: int | None, *, verify: bool) -> list[d
 
 
 def _model_bytes(service: LLMService, facts: FactSources) -> int | None:
-    """The bytes of the model's files, where the size of a claim depends on them."""
+    """The bytes of the model's files for a claim that is created; None: nobody has to know, or the catalog does not."""
     claim = _mirror(service).to.claim
-    if claim is None or claim.create is None or claim.create.size != AUTO_SIZE:
+    if claim is None or claim.create is None:
         return None
-    found = find(service.model, facts)
+    try:
+        found = find(service.model, facts if claim.create.size == AUTO_SIZE else OFFLINE)
+    except UserError:
+        if claim.create.size == AUTO_SIZE:
+            raise
+        return None
     # The catalog has no sizes of files; its configs say how large the weights are.
     return found.exact_bytes or whole_weights(found.facts, found.facts.dtype)
 
