@@ -9,7 +9,7 @@ from datetime import datetime
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.clustercontext import ClusterContext
 from rayllm_ctl.health.context import ReplicasOf, ServiceContext
-from rayllm_ctl.health.downloading import downloading_health, is_downloading
+from rayllm_ctl.health.downloading import download_health, downloading_health, is_downloading
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.normal import normal_health, normal_servers, unread_health, unverified_health
 from rayllm_ctl.health.objects.cluster_spec import suspended
@@ -217,6 +217,8 @@ def _absent(context: ServiceContext) -> Health:
         )
     if context.pods:
         return _deleting(context, f"{context.name} is deleted; {len(context.pods)} pods are still terminating")
+    if (downloads := download_health(context)) is not None:
+        return downloads
     if context.lacks_namespace:
         return make_health(context, State.NOT_FOUND, f"namespace {context.namespace} does not exist")
     close = nearest(context.name, (fields.name(item) for item in context.of_kind(context.kind)))

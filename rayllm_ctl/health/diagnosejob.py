@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from rayllm_ctl.health.diagnose import merged_health
-from rayllm_ctl.health.downloading import unfinished_downloads
+from rayllm_ctl.health.downloading import download_health, unfinished_downloads
 from rayllm_ctl.health.finding import Finding
 from rayllm_ctl.health.jobcontext import JobContext
 from rayllm_ctl.health.objects.pod import Pod
@@ -24,7 +25,7 @@ from rayllm_ctl.model.kube.labels import BATCH
 from rayllm_ctl.model.kube.names import nearest
 from rayllm_ctl.model.observed import fields
 from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
-from rayllm_ctl.model.observed.health import Snapshot
+from rayllm_ctl.model.observed.health import Snapshot, State
 
 JobRule = Callable[[JobContext], Finding | None]
 
@@ -198,6 +199,10 @@ def _absent(context: JobContext) -> BatchHealth:
     left = len(context.pods) + len(context.submitters)
     if left:
         return _health(context, JobState.DELETING, f"{context.name} is deleted; {left} pods are still terminating", [])
+    download = download_health(context)
+    if download is not None:
+        state = JobState.PENDING if download.state is State.PROGRESSING else JobState.STUCK
+        return replace(_health(context, state, download.message, []), causes=download.causes)
     close = nearest(
         context.name, (fields.name(item) for item in context.of_kind(context.kind) if fields.label(item, BATCH))
     )

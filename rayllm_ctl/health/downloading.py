@@ -6,9 +6,10 @@ from rayllm_ctl.health.context import ServiceContext
 from rayllm_ctl.health.finding import Finding, finding
 from rayllm_ctl.health.objects.model_jobs import ModelJob
 from rayllm_ctl.health.result import make_health
-from rayllm_ctl.health.rules.modelstorage.downloads import retrying_after, slow
+from rayllm_ctl.health.rules.modelstorage.downloads import download_findings, retrying_after, slow
 from rayllm_ctl.health.rules.overdue import LIMIT, start_limit
 from rayllm_ctl.health.serving import is_serving
+from rayllm_ctl.model.kube.quantities import format_duration
 from rayllm_ctl.model.observed.health import Health, State
 from rayllm_ctl.model.observed.model_downloads import DownloadState, format_figures
 from rayllm_ctl.model.text.hint import Hint
@@ -53,6 +54,15 @@ def downloading_health(context: ServiceContext) -> Health | None:
     return make_health(context, State.PROGRESSING, message, _remarks(context, jobs) or [note], since)
 
 
+def download_health(context: ServiceContext) -> Health | None:
+    """The state of a service that is applied once its models are there; None if it does not wait for any."""
+    found = download_findings(context)
+    if not found or not unfinished_downloads(context):
+        return downloading_health(context)
+    final = any(one.cause.terminal for one in found)
+    return make_health(context, State.FAILED if final else State.STUCK, found[0].headline, found)
+
+
 def _remarks(context: ServiceContext, jobs: list[ModelJob]) -> list[Finding]:
     """Why a download is slow, and why the attempt before it failed."""
     limit = max((start_limit(cluster) for cluster in context.clusters), default=LIMIT)
@@ -61,5 +71,5 @@ def _remarks(context: ServiceContext, jobs: list[ModelJob]) -> list[Finding]:
 
 
 def _evidence(context: ServiceContext, job: ModelJob) -> str:
-    figures = format_figures(job.view)
-    return f"{job.subject}: {job.view.state}{f', {figures}' if figures else ''}, for {context.age(job.created):.0f} s"
+    figures, age = format_figures(job.view), format_duration(context.age(job.created))
+    return f"{job.subject}: {job.view.state}{f', {figures}' if figures else ''}, for {age}"

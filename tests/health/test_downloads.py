@@ -65,6 +65,33 @@ def test_message_and_tree_have_no_figures_which_change_all_the_time(downloading:
     assert (before.message, before.tree) == (after.message, after.tree)
 
 
+def before_its_service(snapshot: Snapshot) -> Snapshot:
+    """The same download without the service."""
+    ray = {id(item) for item in snapshot.of_kind("Pod") if "ray.io/cluster" in item["metadata"]["labels"]}
+    alone = without(snapshot, "RayService", "RayCluster", "EndpointSlice")
+    return dataclasses.replace(alone, objects=tuple(item for item in alone.objects if id(item) not in ray))
+
+
+def test_a_service_that_is_applied_after_its_download_is_in_progress(downloading: Snapshot) -> None:
+    """No object of it is there but the Job."""
+    found = look(before_its_service(downloading))
+    assert (found.state, found.message) == (State.PROGRESSING, "downloading Qwen/Qwen3-32B")
+    assert found.downloads is not None
+    assert [one.state for one in found.downloads] == [DownloadState.DOWNLOADING]
+    complete = copy.deepcopy(item_of(downloading, "Job", JOB)) | {"status": {"conditions": [
+        {"type": "Complete", "status": "True", "lastTransitionTime": "2026-03-01T11:59:00Z"}
+    ]}}  # fmt: skip
+    alone = dataclasses.replace(without(downloading, "RayService", "RayCluster", "Job", "Pod"), objects=(complete,))
+    assert look(alone).state is State.NOT_FOUND
+
+
+def test_a_service_whose_first_download_fails_is_failed() -> None:
+    snapshot = load_case(SAMPLES / "model-download-401")
+    found = look(before_its_service(snapshot))
+    assert found.state is State.FAILED
+    assert [one.code for one in found.causes] == ["DownloadUnauthorized"]
+
+
 def test_a_service_without_downloads_has_no_key_for_them() -> None:
     assert "downloads" not in to_json(look(load_case(SAMPLES / "healthy")))
 

@@ -11,14 +11,12 @@ from rayllm_ctl.cluster.api.reader import Objects, Reader
 from rayllm_ctl.cluster.snapshot.container_logs import timed_tails
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.cluster_spec import cluster_spec
-from rayllm_ctl.model.kube.labels import COMPONENT, INSTANCE
+from rayllm_ctl.model.kube.labels import BATCH, COMPONENT, INSTANCE, SERVICE
 from rayllm_ctl.model.kube.model_downloads import COPY_CONTAINER, DOWNLOAD_COMPONENT, DOWNLOAD_CONTAINER, WAIT_CONTAINER
 from rayllm_ctl.model.observed import fields
 
 TAIL_LINES = 200
 """Lines from the end of the log of a download, which logs its progress every 2 s: enough to see that it is stuck."""
-
-_KINDS = ("Job", "Pod")
 
 ListObjects = Callable[[str, str], Objects]
 """The objects of a kind with a label selector."""
@@ -32,10 +30,11 @@ def waits_for_model(workload: Mapping[str, Any] | None) -> bool:
     return any(one.get("name") in (WAIT_CONTAINER, COPY_CONTAINER) for one in containers)
 
 
-def list_downloads(tasks: Tasks, list_objects: ListObjects, name: str) -> list[Future[Objects]]:
+def list_downloads(tasks: Tasks, list_objects: ListObjects, name: str, *, batch: bool = False) -> list[Future[Objects]]:
     """The Jobs that download models of the service or batch job `name`, and their pods."""
-    selector = f"{COMPONENT}={DOWNLOAD_COMPONENT},{INSTANCE}={name}"
-    return [tasks.submit(list_objects, kind, selector) for kind in _KINDS]
+    jobs = f"{COMPONENT}={DOWNLOAD_COMPONENT},{INSTANCE}={name}"
+    pods = f"{COMPONENT}={DOWNLOAD_COMPONENT},{BATCH if batch else SERVICE}={name}"
+    return [tasks.submit(list_objects, "Job", jobs), tasks.submit(list_objects, "Pod", pods)]
 
 
 def is_about_download(name: str, jobs: Collection[str]) -> bool:

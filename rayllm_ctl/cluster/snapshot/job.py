@@ -51,15 +51,16 @@ class JobCollector(SnapshotCollector):
             listed = tasks.submit(self._pods, None)
             clusters = tasks.submit(self._list, kuberay.RAY_CLUSTER, self._label)
             job = find_job(self._cluster, self._name, self._namespace)
-            if job is None:
+            # A job is applied after its model has been downloaded.
+            downloading = job is None or waits_for_model(job)
+            asked = list_downloads(tasks, self._list, self._name, batch=True) if downloading else []
+            if job is None and not any(future.result() for future in asked):
                 others = self._keep("jobs", partial(self._list, KIND, BATCH))
                 return self._snapshot([*others, *listed.result()], {}, {})
             around = tasks.submit(self._keep, "surroundings", self._surroundings)
-            downloading = waits_for_model(job)
-            asked = list_downloads(tasks, self._list, self._name) if downloading else []
             events = tasks.submit(self._keep, "events", self._events)
-            settings = tasks.submit(self._settings_of, job)
-            pods = [*listed.result(), *self._shared_pods(job)]
+            settings = [tasks.submit(self._settings_of, job)] if job else []
+            pods = [*listed.result(), *self._shared_pods(job or {})]
             logs = failed_logs(self._reader, pods, tasks) | _submitter_logs(self._reader, pods, tasks, LOG_LINES)
             downloads = [item for future in asked for item in future.result()]
             if downloading:
@@ -67,9 +68,9 @@ class JobCollector(SnapshotCollector):
             everywhere = [*pods, *download_pods(downloads)]
             claims = {name for pod in everywhere for name in claims_of(pod)}
             around_pods = self._nodes(tasks, everywhere) + self._claims(tasks, claims)
-            parts = [*downloads, *clusters.result(), *self._shared_cluster(job), *around.result(), *events.result()]
-            parts += [*settings.result(), *(item for future in around_pods for item in future.result())]
-            return self._snapshot([job, *pods, *parts], {}, logs)
+            parts = [*downloads, *clusters.result(), *self._shared_cluster(job or {}), *around.result()]
+            parts += [*events.result(), *(item for part in (*settings, *around_pods) for item in part.result())]
+            return self._snapshot([*([job] if job else []), *pods, *parts], {}, logs)
 
     def subscriptions(self) -> list[Subscription]:
         """The subscriptions for changes of this job only."""

@@ -23,7 +23,7 @@ from rayllm_ctl.cluster.snapshot.container_logs import open_log
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.model.kube.labels import COMPONENT, INSTANCE
+from rayllm_ctl.model.kube.labels import COMPONENT, SERVICE
 from rayllm_ctl.model.kube.model_downloads import DOWNLOAD_COMPONENT
 from rayllm_ctl.model.kube.names import ENGINE_DEPLOYMENT
 from rayllm_ctl.model.observed.serve_state import Replica
@@ -93,7 +93,7 @@ def operator_pods(cluster: Cluster) -> list[dict[str, Any]]:
 
 def download_log_pods(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]]:
     """The newest pod of each Job that downloads a model of a service, by name."""
-    selector = f"{COMPONENT}={DOWNLOAD_COMPONENT},{INSTANCE}={name}"
+    selector = f"{COMPONENT}={DOWNLOAD_COMPONENT},{SERVICE}={name}"
     newest: dict[str, dict[str, Any]] = {}
     found = cluster.list("Pod", namespace, label_selector=selector)
     for pod in sorted(found, key=lambda one: str(one["metadata"].get("creationTimestamp", ""))):

@@ -19,7 +19,7 @@ from rayllm_ctl.cluster.lookup.services import list_objects
 from rayllm_ctl.cluster.snapshot.downloads import waits_for_model
 from rayllm_ctl.cluster.snapshot.exposure import in_front_of, list_exposure
 from rayllm_ctl.model.kube import kuberay
-from rayllm_ctl.model.kube.labels import BATCH, COMPONENT, INSTANCE
+from rayllm_ctl.model.kube.labels import BATCH, COMPONENT, INSTANCE, SERVICE
 from rayllm_ctl.model.kube.model_downloads import DOWNLOAD_COMPONENT
 from rayllm_ctl.model.observed.health import Snapshot
 from rayllm_ctl.model.workload import WorkloadKind
@@ -120,8 +120,8 @@ class _Owners:
             self.parts[where, name].append(item)
 
     def _downloaded_by(self, where: str, labels: Mapping[str, str]) -> str | None:
-        """The service whose model a Job downloads."""
-        name = labels.get(INSTANCE, "")
+        """The service whose model a Job downloads, or a pod of it."""
+        name = labels.get(INSTANCE) or labels.get(SERVICE, "")
         return name if (where, name) in self.services and BATCH not in labels else None
 
     def _concerns(self, where: str, name: str, subject: str) -> bool:

@@ -99,7 +99,8 @@ class Collector(SnapshotCollector):
             owned = self._owned(tasks)
             exposure = tasks.submit(in_front_of, self._reader.get, owned.workload) if owned.workload else None
             around = tasks.submit(self._keep, "surroundings", self._surroundings)
-            downloading = waits_for_model(owned.workload)
+            # A service is applied after its models have been downloaded.
+            downloading = waits_for_model(owned.workload) if owned.workload else not owned.clusters
             asked = list_downloads(tasks, self._list, self._name) if downloading else []
             pods, endpoints, others = self._round(tasks, owned, asked)
             downloads = [item for future in asked for item in future.result()]

@@ -212,13 +212,17 @@ def test_a_second_ray_cluster_that_cannot_be_asked_is_noted_beside_the_logs_of_t
 @pytest.mark.usefixtures("deployed")
 def test_the_job_that_downloads_the_model(run: Run, api: FakeAPI) -> None:
     """The newest pod of each Job: those before it have failed."""
-    labels = {"app.kubernetes.io/component": "model-download", "app.kubernetes.io/instance": "tiny"}
+    labels = {"app.kubernetes.io/component": "model-download", "rayllm.io/service": "tiny"}
     for pod, created, job in (("m-a", "10:00", "m"), ("m-b", "10:05", "m"), ("n-a", "09:00", "n")):
         mine = labels | {"batch.kubernetes.io/job-name": job}
         metadata = {"name": pod, "labels": mine, "creationTimestamp": f"2026-03-01T{created}:00Z"}
         api.put(kind="Pod", metadata=metadata, spec={"containers": [{"name": "download"}]})
         api.answer("GET", f"/pods/{pod}/log$", (200, f"log of {pod}\n".encode()))
     assert run("logs", "tiny", "--download").out.splitlines() == ["[m-b] log of m-b", "[n-a] log of n-a"]
+    # `deploy` and the controller apply the service after the download.
+    api.remove("RayService", "tiny")
+    assert run("logs", "tiny", "--download").out.splitlines() == ["[m-b] log of m-b", "[n-a] log of n-a"]
+    assert run("logs", "tiny").code == 1
 
 
 @pytest.mark.usefixtures("deployed")

@@ -165,6 +165,27 @@ def restarted(api: FakeAPI, pod: str, count: int, state: str = "running") -> Non
     api.update("kubelet", "Pod", pod, status={**item["status"], "containerStatuses": [changed]})
 
 
+def test_a_download_is_followed_before_its_service_is_applied(
+    api: FakeAPI, logs: dict[str, Log], follow: Follow
+) -> None:
+    logs["m-a"] = Log("first")
+    labels = {
+        "app.kubernetes.io/component": "model-download", "rayllm.io/service": "tiny",
+        "batch.kubernetes.io/job-name": "m",
+    }  # fmt: skip
+    box = {"name": "download", "state": {"running": {}}, "restartCount": 0}
+    api.put(kind="Pod", metadata={"name": "m-a", "labels": labels}, spec={"containers": [{"name": "download"}]},
+            status={"phase": "Running", "containerStatuses": [box]})  # fmt: skip
+    api.remove("RayService", "tiny")
+    lines = follow("download")
+    assert lines.until("first")
+    some_looks(api)
+    logs["m-a"].lines.append("second")
+    assert lines.until("second")
+    api.remove("Pod", "m-a")
+    assert "rayservice/tiny was deleted" in lines.rest()
+
+
 def test_replicas_that_come_and_go(api: FakeAPI, logs: dict[str, Log], follow: Follow) -> None:
     logs |= {letter: Log(f"{letter} first") for letter in "abc"}
     serving(api, models=[replica("a", "w1")])

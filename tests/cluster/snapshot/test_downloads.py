@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rayllm_ctl.cluster import Cluster
+from rayllm_ctl.cluster.snapshot.job import JobCollector
+from rayllm_ctl.cluster.snapshot.log_sources import download_log_pods
 from rayllm_ctl.cluster.snapshot.overview import collect_all
 from rayllm_ctl.cluster.snapshot.service import Collector, collect
-from rayllm_ctl.health import diagnose
+from rayllm_ctl.health import diagnose, diagnose_job
 from rayllm_ctl.kinds import RAY_SERVICE, WORKLOADS
+from rayllm_ctl.model.observed.batch_status import JobState
 from rayllm_ctl.model.observed.health import State
 from tests.cluster.fakeapi import FakeAPI, status
 
+GOLDEN = Path(__file__).parents[2] / "render" / "golden"
 JOB = "tiny-model-0a1b2c3d"
 LABELS = {"app.kubernetes.io/component": "model-download", "app.kubernetes.io/instance": "tiny"}
 LINE = (
@@ -23,7 +29,10 @@ WAITS = {"headGroupSpec": {"template": {"spec": {"initContainers": [{"name": "wa
 
 
 def download_pod(api: FakeAPI, name: str, created: str, phase: str = "Running", owner: str = "tiny") -> None:
-    labels = LABELS | {"app.kubernetes.io/instance": owner, "batch.kubernetes.io/job-name": f"{owner}-model-0a1b2c3d"}
+    labels = {
+        "app.kubernetes.io/component": "model-download", "rayllm.io/service": owner,
+        "batch.kubernetes.io/job-name": f"{owner}-model-0a1b2c3d",
+    }  # fmt: skip
     state: dict[str, Any] = {"running": {"startedAt": created}}
     api.put(
         kind="Pod",
@@ -120,3 +129,46 @@ def test_a_list_of_services_without_model_storage_asks_for_no_jobs(api: FakeAPI,
     api.put(kind="RayService", metadata={"name": "plain"}, spec={"rayClusterConfig": {}})
     collect_all(cluster, tuple(WORKLOADS.values()), "llm")
     assert api.count("GET", "/jobs") == 0
+
+
+def test_a_download_before_its_service_is_collected_with_its_log(downloading: FakeAPI, cluster: Cluster) -> None:
+    """`deploy` and the controller apply the service when its model is there."""
+    downloading.remove("RayService", "tiny")
+    found = collect(cluster, RAY_SERVICE, "tiny", "llm")
+    assert names(found.objects, "Job") == [JOB]
+    assert f"{JOB}-bbbbb/download.log" in found.logs
+    health = diagnose(found, "tiny", "llm")
+    assert (health.state, health.message) == (State.PROGRESSING, "downloading Qwen/Qwen3-8B")
+
+
+def test_a_download_before_its_batch_job_is_collected_with_its_log(downloading: FakeAPI, cluster: Cluster) -> None:
+    for kind, name in (("Job", JOB), ("Pod", f"{JOB}-bbbbb")):
+        item = downloading.stored(kind, name)
+        labels = item["metadata"]["labels"] | {"rayllm.io/batch": "tiny"}
+        downloading.put(**{**item, "metadata": {**item["metadata"], "labels": labels}})
+    found = JobCollector(cluster, "tiny", "llm").collect()
+    assert f"{JOB}-bbbbb/download.log" in found.logs
+    health = diagnose_job(found, "tiny", "llm")
+    assert (health.state, health.message) == (JobState.PENDING, "downloading Qwen/Qwen3-8B")
+    for kind, name in (("Job", JOB), ("Pod", f"{JOB}-bbbbb")):
+        downloading.remove(kind, name)
+    assert diagnose_job(JobCollector(cluster, "tiny", "llm").collect(), "tiny", "llm").state is JobState.NOT_FOUND
+
+
+@pytest.mark.parametrize(("folder", "spec"), [("specs", "storage-mirror-to-claim"), ("batch", "storage-mirrored")])
+def test_pods_are_found_by_the_labels_that_are_rendered(api: FakeAPI, cluster: Cluster, folder: str, spec: str) -> None:
+    text = (GOLDEN / folder / f"{spec}.yaml").read_text(encoding="utf-8")
+    job = next(item for item in yaml.safe_load_all(text) if item["kind"] == "Job")
+    metadata, name = job["metadata"], job["metadata"]["labels"]["app.kubernetes.io/instance"]
+    labels = job["spec"]["template"]["metadata"]["labels"] | {"batch.kubernetes.io/job-name": metadata["name"]}
+    api.put(**{**job, "metadata": {**metadata, "namespace": "llm"}})
+    api.put(kind="Pod", metadata={"name": "p", "labels": labels}, spec={"containers": [{"name": "download"}]},
+            status={"phase": "Running"})  # fmt: skip
+    api.answer("GET", "pods/p/log", (200, LINE.encode()))
+    if folder == "batch":
+        snapshot = JobCollector(cluster, name, "llm").collect()
+    else:
+        snapshot = collect(cluster, RAY_SERVICE, name, "llm")
+        assert [pod["metadata"]["name"] for pod in download_log_pods(cluster, name, "llm")] == ["p"]
+    assert names(snapshot.objects, "Pod") == ["p"]
+    assert "p/download.log" in snapshot.logs

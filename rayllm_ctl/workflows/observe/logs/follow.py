@@ -132,13 +132,15 @@ class Follower:
         while not self._stopped.wait(LOOK_SECONDS):
             try:
                 now = find(choice.cluster, choice.kind, choice.name, choice.namespace)
-                if now is None:
+                # A service may be applied after its model has been downloaded.
+                found = choice.find({}) if choice.part == "download" else None
+                if now is None and not (found and found.sources):
                     self._arrived.put(_Over(f"{choice.kind.name.lower()}/{choice.name} was deleted"))
                     return
                 if choice.pod is not None and not choice.has_pod():
                     self._arrived.put(_Over(f"pod/{choice.pod} is gone"))
                     return
-                self._arrived.put(choice.find(now))
+                self._arrived.put(found or choice.find(now or {}))
             except UserError as error:
                 self._arrived.put(error)
 

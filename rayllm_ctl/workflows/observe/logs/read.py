@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.permissions import explained
 from rayllm_ctl.cluster.snapshot.container_logs import pieces
-from rayllm_ctl.cluster.snapshot.log_sources import Reading
+from rayllm_ctl.cluster.snapshot.log_sources import Reading, download_log_pods
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.kinds import RAY_SERVICE
 from rayllm_ctl.workflows.observe.logs.follow import follow_logs
 from rayllm_ctl.workflows.observe.logs.lines import LogLine, LogNote, whole_lines
 from rayllm_ctl.workflows.observe.logs.select import LogChoice, LogPart
-from rayllm_ctl.workflows.services import require_service
+from rayllm_ctl.workflows.services import find_service, require_service
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
     from rayllm_ctl.cluster.snapshot.log_sources import LogSource, Reading
+    from rayllm_ctl.model.workload import WorkloadKind
 
 
 def log_lines(
@@ -41,7 +42,7 @@ def log_lines(
     containers, which is not followed. Raises NotFoundError when there is no such service, UserError when there is no
     such log, or none of them can be read.
     """
-    kind, workload = require_service(cluster, name, namespace, RAY_SERVICE.rights_for("logs"))
+    kind, workload = _service(cluster, name, namespace, part)
     with explained(cluster, namespace, RAY_SERVICE.rights_for("logs")):
         choice = LogChoice(cluster, kind, name, namespace, part, pod, previous)
         found = choice.find(workload)
@@ -56,6 +57,15 @@ def log_lines(
         for item in lines:
             if isinstance(item, LogNote) or grep in item.text:
                 yield item
+
+
+def _service(cluster: Cluster, name: str, namespace: str, part: LogPart) -> tuple[WorkloadKind, dict[str, Any]]:
+    """Kind and object of the service; the object is empty for one that is applied after its model is downloaded."""
+    if part == "download":
+        kind, item = find_service(cluster, name, namespace)
+        if item is not None or download_log_pods(cluster, name, namespace):
+            return kind, item or {}
+    return require_service(cluster, name, namespace, RAY_SERVICE.rights_for("logs"))
 
 
 def _labels(sources: Sequence[LogSource]) -> list[str]:
