@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rayllm_ctl.controller.metrics import Metrics
+from rayllm_ctl.controller.loop.metrics import Metrics
 from rayllm_ctl.errors import EXIT_CODES
 from rayllm_ctl.serving.gateway import telemetry
 from rayllm_ctl.serving.gateway.limits import limiter

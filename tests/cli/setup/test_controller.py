@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from rayllm_ctl.cluster import Cluster
-from rayllm_ctl.controller import run as process
-from rayllm_ctl.controller.election import LEASE_NAME
-from rayllm_ctl.controller.run import ControllerOptions
+from rayllm_ctl.controller.loop import run as process
+from rayllm_ctl.controller.loop.election import LEASE_NAME
+from rayllm_ctl.controller.loop.run import ControllerOptions
 from rayllm_ctl.controller.types import Parts, Scope
 from tests.cli.conftest import Run
 from tests.cluster import fakekuberay

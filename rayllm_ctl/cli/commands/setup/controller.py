@@ -97,9 +97,9 @@ def command(
       rayllm-ctl controller -n llm --no-leader-election --listen 127.0.0.1:8080
     """
     from rayllm_ctl.cli.session import connect
-    from rayllm_ctl.controller.log import log_to
+    from rayllm_ctl.controller.loop.log import log_to
+    from rayllm_ctl.controller.loop.run import ControllerOptions, run_controller
     from rayllm_ctl.controller.parts import make_parts
-    from rayllm_ctl.controller.run import ControllerOptions, run_controller
     from rayllm_ctl.controller.types import Scope
 
     if all_namespaces and namespace:

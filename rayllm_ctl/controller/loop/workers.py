@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from rayllm_ctl.controller.log import LOG, about, error_text
-from rayllm_ctl.controller.metrics import Outcome
-from rayllm_ctl.controller.queue import KeyQueue
+from rayllm_ctl.controller.loop.log import LOG, about, error_text
+from rayllm_ctl.controller.loop.metrics import Outcome
+from rayllm_ctl.controller.loop.queue import KeyQueue
 from rayllm_ctl.controller.types import Key, Reconciler
 
 

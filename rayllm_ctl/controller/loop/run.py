@@ -14,13 +14,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from rayllm_ctl.cluster.api.errors import ServerFailingError, UnreachableError
-from rayllm_ctl.controller.election import REQUEST_SECONDS, Election, Lease, LeaseTimes
-from rayllm_ctl.controller.log import LOG, error_text
-from rayllm_ctl.controller.metrics import Metrics
-from rayllm_ctl.controller.probes import Address, ProbeAnswers, Probes
-from rayllm_ctl.controller.queue import KeyQueue
+from rayllm_ctl.controller.loop.election import REQUEST_SECONDS, Election, Lease, LeaseTimes
+from rayllm_ctl.controller.loop.log import LOG, error_text
+from rayllm_ctl.controller.loop.metrics import Metrics
+from rayllm_ctl.controller.loop.probes import Address, ProbeAnswers, Probes
+from rayllm_ctl.controller.loop.queue import KeyQueue
+from rayllm_ctl.controller.loop.workers import Workers
 from rayllm_ctl.controller.types import Parts, Scope
-from rayllm_ctl.controller.workers import Workers
 from rayllm_ctl.errors import FAILED, OK, UserError
 from rayllm_ctl.frozen import dataclass
 

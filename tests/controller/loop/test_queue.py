@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayllm_ctl.controller.queue import Backoff, KeyQueue
+from rayllm_ctl.controller.loop.queue import Backoff, KeyQueue
 from rayllm_ctl.controller.types import Key
 
 A, B, C = (Key("LLMService", "llm", name) for name in "abc")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rayllm_ctl.controller.queue import Backoff, KeyQueue
+from rayllm_ctl.controller.loop.queue import Backoff, KeyQueue
+from rayllm_ctl.controller.loop.workers import Workers
 from rayllm_ctl.controller.types import Key
-from rayllm_ctl.controller.workers import Workers
 from rayllm_ctl.errors import UserError
 
 A, B = (Key("LLMService", "llm", name) for name in "ab")

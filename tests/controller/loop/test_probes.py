@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from rayllm_ctl.controller import probes as module
-from rayllm_ctl.controller.probes import ProbeAnswers, Probes
+from rayllm_ctl.controller.loop import probes as module
+from rayllm_ctl.controller.loop.probes import ProbeAnswers, Probes
 from rayllm_ctl.errors import UserError
 
 

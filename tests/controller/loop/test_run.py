@@ -16,9 +16,9 @@ import pytest
 
 from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.cluster.api.errors import ServerFailingError, UnreachableError
-from rayllm_ctl.controller import probes, run
-from rayllm_ctl.controller.election import LEASE_NAME, REQUEST_SECONDS, LeaseTimes
-from rayllm_ctl.controller.run import ControllerOptions, Process, run_controller
+from rayllm_ctl.controller.loop import probes, run
+from rayllm_ctl.controller.loop.election import LEASE_NAME, REQUEST_SECONDS, LeaseTimes
+from rayllm_ctl.controller.loop.run import ControllerOptions, Process, run_controller
 from rayllm_ctl.controller.types import Key, Parts, Reconciler, Scope, Watched
 from rayllm_ctl.errors import ClusterError
 from tests.cluster.fakeapi import FakeAPI, status

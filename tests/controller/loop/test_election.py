@@ -12,8 +12,8 @@ import pytest
 
 from rayllm_ctl.cluster import Cluster
 from rayllm_ctl.cluster.api.errors import ApiError, ForbiddenError, NotFoundError, ServerFailingError, UnreachableError
-from rayllm_ctl.controller import election
-from rayllm_ctl.controller.election import LEASE_NAME, Election, Lease, LeaseTimes
+from rayllm_ctl.controller.loop import election
+from rayllm_ctl.controller.loop.election import LEASE_NAME, Election, Lease, LeaseTimes
 from rayllm_ctl.errors import UserError
 from tests.clock import Clock
 from tests.cluster.fakeapi import FakeAPI, Request, status

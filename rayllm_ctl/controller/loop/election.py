@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ApiError, ForbiddenError, NotFoundError, UnauthorizedError
-from rayllm_ctl.controller.log import LOG, error_text
+from rayllm_ctl.controller.loop.log import LOG, error_text
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 

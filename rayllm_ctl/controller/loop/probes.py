@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
-from rayllm_ctl.controller.log import LOG, error_text
-from rayllm_ctl.controller.metrics import CONTENT_TYPE
+from rayllm_ctl.controller.loop.log import LOG, error_text
+from rayllm_ctl.controller.loop.metrics import CONTENT_TYPE
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rayllm_ctl.controller.metrics import SECONDS, Metrics, Outcome
+from rayllm_ctl.controller.loop.metrics import SECONDS, Metrics, Outcome
 
 RESULTS: tuple[Outcome, ...] = ("success", "success", "error")
 

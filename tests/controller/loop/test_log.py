@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rayllm_ctl.controller.log import LOG, LogFormat, about, error_text, log_to
+from rayllm_ctl.controller.loop.log import LOG, LogFormat, about, error_text, log_to
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.errors import UserError
 
