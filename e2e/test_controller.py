@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from e2e import hub
 from e2e.controllers import KINDS, Declared, Release, released, tiny_spec
 from e2e.harness import Bench, Object, Target, kubectl_program
 from e2e.images.oci import Image
-from e2e.simulated import schedule_on_simulated_nodes
+from e2e.simulated import schedule_on_simulated_nodes, simulated_nodes
 
 pytestmark = [pytest.mark.xdist_group("controller"), pytest.mark.incremental]
 
@@ -179,6 +181,41 @@ def test_a_strategic_patch_leaves_the_data_of_a_revision(service: Declared) -> N
     for revision in revisions:
         name = revision["metadata"]["name"]
         bench.kubectl("patch", "controllerrevision", name, "--type=strategic", "-p", patch, "-n", bench.namespace)
+
+
+def test_gpus_are_asked_for_when_the_model_is_there(operator: Release, shared: Bench, tmp_path: Path) -> None:
+    """The download waits for a node with a label."""
+    assert operator.bench.target is shared.target
+    mark = f"models-of-{shared.namespace}"
+    mirrored = Declared(shared, "mirrored")
+    with hub.shared_volume(shared, "mirrored", tmp_path / "models") as volume:
+        create = {"size": "90Gi", "storageClass": volume, "accessModes": ["ReadWriteMany"]}
+        mirrored.apply({
+            "model": {"id": "Qwen/Qwen3-32B"}, "accelerator": {"gpu": "H100-80GB"}, "parallelism": {"tensor": 4},
+            "replicas": {"count": 1},
+            "storage": {"model": {"mirror": {"from": "hf", "to": {"claim": {"name": "mirrored", "create": create}}}}},
+            "patches": [{
+                "target": {"kind": "Job"}, "patch": {"spec": {"template": {"spec": {"nodeSelector": {mark: "here"}}}}},
+            }],
+        })  # fmt: skip
+        mirrored.wait("Applied", "False", "Downloading")
+        mirrored.wait("Ready", "False", "NodeSelectorMismatch")
+        assert mark in mirrored.message("Ready")
+        assert not [
+            kind for kind in ("rayservice", "raycluster") if shared.items(kind, "app.kubernetes.io/instance=mirrored")
+        ]
+        said = shared.run("status", "mirrored", "-n", shared.namespace, "-o", "json", code=None).json()
+        assert [one["state"] for one in said["downloads"]] == ["Pending"]
+
+        node = simulated_nodes(shared)[0]
+        shared.kubectl("label", "node", node, f"{mark}=here")
+        try:
+            mirrored.settled()
+        finally:
+            shared.kubectl("label", "node", node, f"{mark}-")
+        assert mirrored.status["revision"] == 1
+        mirrored.delete()
+        shared.wait("all that it owned is gone", lambda: not mirrored.left(), timeout=120)
 
 
 def test_what_it_owns_goes_with_it(service: Declared) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from e2e import hub
 from e2e.cluster.load import load
 from e2e.cluster.progress import to_stderr
 from e2e.controllers import API_VERSION, Declared, Release, released, tiny_spec
-from e2e.harness import STAND_IN, Bench, Object
+from e2e.harness import ENDS_SOON, STAND_IN, Bench, Object
 from e2e.images import controller
 from e2e.images.oci import Image
 from e2e.load import Load
@@ -92,6 +93,70 @@ def test_a_batch_job_runs_once(operator: Release, shared: Bench, host_address: s
         assert job.bench.get("rayjob", "haikus")["metadata"]["uid"] == before
         job.delete()
         shared.wait("all that it owned is gone", lambda: not job.left(), timeout=300)
+
+
+def test_a_model_is_downloaded_before_its_pods(
+    operator: Release, shared: Bench, host_address: str, tmp_path: Path
+) -> None:
+    """A download that the hub denies is told with its cause, and continues when its Job is deleted; for a change, too,
+    during which the service answers as before.
+    """
+    assert operator.bench.target is shared.target
+    model, service, where = "Qwen/Qwen3-0.6B", Declared(shared, "mirrored"), ("-n", shared.namespace)
+    with hub.serving(host_address) as served, hub.shared_volume(shared, "mirrored", tmp_path / "models") as volume:
+        served.files[model] = served.files.pop(hub.MODEL)
+        create = {"size": "10Gi", "storageClass": volume, "accessModes": ["ReadWriteMany"]}
+
+        def spec(folder: str) -> Object:
+            claim = {"name": "mirrored", "path": folder, "create": create}
+            env = {**ENDS_SOON, **STAND_IN, "HF_ENDPOINT": served.address, "HF_HUB_OFFLINE": "0"}
+            return {
+                "model": {"id": model}, "accelerator": {"kind": "cpu"}, "replicas": {"count": 1},
+                "resources": {"worker": PODS}, "storage": {"model": {"mirror": {"from": "hf", "to": {"claim": claim}}}},
+                "engine": {"image": shared.target.image, "maxModelLen": 512, "env": env},
+            }  # fmt: skip
+
+        def start_again() -> None:
+            # Its pod says so a moment before the Job.
+            shared.wait("the Job has failed", lambda: any(map(is_failed, shared.items("jobs"))), timeout=60)
+            (job,) = [one["metadata"]["name"] for one in shared.items("jobs") if is_failed(one)]
+            assert f"kubectl delete job {job} -n {shared.namespace}" in service.message("Stalled")
+            shared.kubectl("delete", "job", job, *where)
+
+        served.mode = "gated"
+        service.apply(spec("first"))
+        service.wait("Stalled", reason="DownloadUnauthorized")
+        assert service.condition("Applied") == ("False", "Downloading")
+        assert "RayService/mirrored" not in service.children()
+        assert "403" in shared.run("status", "mirrored", *where, code=None).out
+        assert "DownloadUnauthorized" in shared.run("logs", "mirrored", "--download", *where).out
+        served.mode = "ok"
+        start_again()
+        service.settled(timeout=400)
+        before = shared.get("rayservice", "mirrored")["metadata"]["generation"]
+
+        served.mode = "gated"
+        generation = service.apply(spec("second"))
+        service.wait("Planned")
+        if service.condition("Upgrading") == ("False", "NeedsConsent"):  # without room for another replica
+            service.apply(spec("second"), {"rayllm.io/accept": str(generation)})
+        service.wait("Stalled", reason="DownloadUnauthorized")
+        assert service.condition("Ready")[0] == "True"
+        assert shared.run("chat", "mirrored", "Hello", "--max-tokens", "8", *where).out.strip()
+        assert shared.get("rayservice", "mirrored")["metadata"]["generation"] == before
+        served.mode = "ok"
+        start_again()
+        service.settled(timeout=400)
+        assert "/models/second" in shared.get("rayservice", "mirrored")["spec"]["serveConfigV2"]
+        assert hub.marker(tmp_path / "models" / "second")["source"] == f"hf://{model}"
+        service.delete()
+        shared.wait("all that it owned is gone", lambda: not service.left(), timeout=300)
+
+
+def is_failed(job: Object) -> bool:
+    """Whether a Job has failed for good."""
+    conditions = job["status"].get("conditions") or ()
+    return any((one["type"], one["status"]) == ("Failed", "True") for one in conditions)
 
 
 def test_another_release_of_the_controller_changes_no_child(operator: Release, shared: Bench) -> None:

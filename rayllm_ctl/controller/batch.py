@@ -6,26 +6,31 @@ and one that finds no RayJob of a job that has ended knows that it was cleaned u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.snapshot.job import JobCollector
 from rayllm_ctl.controller.caches import ObjectCaches
 from rayllm_ctl.controller.conditions import StatusCondition, as_conditions, make_condition
-from rayllm_ctl.controller.decide import ChildKey, child_key, to_apply
+from rayllm_ctl.controller.decide import to_apply
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
 from rayllm_ctl.controller.propose import rejection
-from rayllm_ctl.controller.types import Key
+from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs
+from rayllm_ctl.controller.types import ChildKey, Key, child_key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health import diagnose_job
+from rayllm_ctl.health.storage.uses import CLAIM
 from rayllm_ctl.kinds.rayjob import KIND as RAY_JOB
 from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import CONTROLLER
+from rayllm_ctl.model.kube.model_downloads import is_download
 from rayllm_ctl.model.kube.owned import is_owned_by, owned
 from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
 from rayllm_ctl.model.observed.health import Object
@@ -34,6 +39,8 @@ from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token
 from rayllm_ctl.workflows.plan.figures import plan_figures
 from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering, batch_rendering_of
 from rayllm_ctl.workflows.render.types import RenderOptions
+from rayllm_ctl.workflows.rollout.model_storage.apply import delete_outdated
+from rayllm_ctl.workflows.rollout.model_storage.claims import read_facts, with_live_claims
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -43,7 +50,9 @@ RUNNING_SECONDS = 20.0
 
 DELETING_SECONDS = 2.0
 
-BatchPhase = Literal["invalid", "planned", "foreign", "busy", "replacing", "starting", "running", "ended"]
+BatchPhase = Literal[
+    "invalid", "planned", "foreign", "busy", "replacing", "downloading", "starting", "running", "ended"
+]
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ class BatchFacts:
 
 
 def decide_batch(facts: BatchFacts) -> BatchPhase:
-    """Where a job stands, and so what is done next. Pure."""
+    """Where a job stands, and so what is done next; one that starts may have to download its model first. Pure."""
     declared, job = facts.declared, facts.job
     if job is not None and not is_owned_by(job, declared.item):
         return "foreign"
@@ -72,7 +81,9 @@ def decide_batch(facts: BatchFacts) -> BatchPhase:
     if facts.begun == declared.digest:
         if facts.ended:
             return "ended"
-        return "running" if job is not None else "starting"
+        if job is not None:
+            return "running"
+        return "planned" if declared.plan_only else "starting"
     if declared.plan_only:
         return "planned"
     if job is None:
@@ -82,6 +93,10 @@ def decide_batch(facts: BatchFacts) -> BatchPhase:
     return "replacing" if facts.ended or declared.accepted else "busy"
 
 
+_BEGUN: tuple[BatchPhase, ...] = ("downloading", "starting", "running")
+"""Phases of a job of the present spec that has not ended."""
+
+
 class BatchReconciler:
     """Reconciles BatchJobs; see ServiceReconciler."""
 
@@ -89,6 +104,7 @@ class BatchReconciler:
         self._cluster = cluster
         self._caches = caches
         self._facts = facts
+        self._replaced: set[str] = set()
 
     def reconcile(self, key: Key) -> float | None:
         """See Reconciler."""
@@ -111,17 +127,7 @@ class BatchReconciler:
             else:
                 plan = plan_figures(made.plan.plan)
                 if phase == "starting":
-                    write_status(
-                        self._cluster, facts.declared, {**status, "digest": facts.declared.digest, "ended": False}
-                    )
-                    try:
-                        self._start(facts, made)
-                    except UserError as error:
-                        failed = SpecProblem(rejection(error) or "ApplyFailed", with_hints(error))
-                        write_status(
-                            self._cluster, facts.declared, make_batch_status(facts, phase, failed, plan, now())
-                        )
-                        raise
+                    phase, facts = self._start(key, facts, made, plan)
         elif phase == "replacing" and facts.job is not None and "deletionTimestamp" not in facts.job["metadata"]:
             metadata = facts.job["metadata"]
             self._cluster.delete(RAY_JOB, metadata["name"], metadata["namespace"], uid=metadata["uid"])
@@ -133,16 +139,22 @@ class BatchReconciler:
         return again
 
     def _observed(self, key: Key, declared: Declared) -> BatchFacts:
-        stored = self._caches.parts(key)
+        stored = self._current(self._caches.parts(key))
         status = declared.item.get("status") or {}
         job = stored.get((RAY_JOB, key.name))
         health = None
         if job is not None and is_owned_by(job, declared.item):
-            health = diagnose_job(
-                JobCollector(self._cluster, key.name, key.namespace).collect(), key.name, key.namespace
-            )
+            health = self._health(key)
         ended = bool(status.get("ended")) or (health is not None and health.outcome is not None)
         return BatchFacts(declared, str(status.get("digest") or ""), ended, job, stored, health)
+
+    def _current(self, stored: Mapping[ChildKey, Object]) -> Mapping[ChildKey, Object]:
+        """Without the Jobs that were deleted: the watch may tell of that later."""
+        return {child: item for child, item in stored.items() if item["metadata"]["uid"] not in self._replaced}
+
+    def _health(self, key: Key) -> BatchHealth:
+        snapshot = JobCollector(self._cluster, key.name, key.namespace).collect()
+        return diagnose_job(snapshot, key.name, key.namespace)
 
     def _rendered(self, declared: Declared) -> BatchRendering:
         assert declared.batch is not None
@@ -156,10 +168,52 @@ class BatchReconciler:
                 made = batch_rendering_of(made.plan, options, token)
         return made
 
-    def _start(self, facts: BatchFacts, made: BatchRendering) -> None:
-        """Apply what is missing. What the job reads goes first, see apply."""
-        missing = to_apply(tuple(map(child_key, made.manifests)), facts.stored, {})
-        children = [owned(item, facts.declared.item) for item in made.manifests if child_key(item) in missing]
+    def _start(
+        self, key: Key, facts: BatchFacts, made: BatchRendering, plan: Mapping[str, Any]
+    ) -> tuple[BatchPhase, BatchFacts]:
+        """Apply what is missing: what downloads the model, and the rest once that is complete."""
+        phase: BatchPhase = "starting"
+        wanted, first = tuple(map(child_key, made.manifests)), first_stage(made.manifests)
+        self._replaced.update(delete_outdated(self._cluster, downloads_of(first, facts.stored)))
+        facts = replace(facts, stored=self._current(facts.stored))
+        waited = incomplete_jobs(first, facts.stored)
+        if waited:
+            phase, wanted = "downloading", first
+            if any(one in facts.stored for one in waited):
+                facts = replace(facts, health=self._health(key))
+        self._delete_earlier_downloads(facts, first)
+        status: Mapping[str, Any] = facts.declared.item.get("status") or {}
+        write_status(self._cluster, facts.declared, {**status, "digest": facts.declared.digest, "ended": False})
+        try:
+            self._apply(facts, made, wanted)
+        except UserError as error:
+            failed = SpecProblem(rejection(error) or "ApplyFailed", with_hints(error))
+            write_status(self._cluster, facts.declared, make_batch_status(facts, phase, failed, plan, now()))
+            raise
+        return phase, facts
+
+    def _delete_earlier_downloads(self, facts: BatchFacts, first: Sequence[ChildKey]) -> None:
+        """Delete the Jobs that download what an earlier spec named."""
+        for child, item in facts.stored.items():
+            if child in first or not is_download(item) or not is_owned_by(item, facts.declared.item):
+                continue
+            metadata = item["metadata"]
+            with suppress(NotFoundError):
+                self._cluster.delete(
+                    "Job", metadata["name"], metadata["namespace"], uid=metadata["uid"], background=True
+                )
+
+    def _apply(self, facts: BatchFacts, made: BatchRendering, wanted: Sequence[ChildKey]) -> None:
+        """Apply what is missing of these children. What the job reads goes first, see apply."""
+        # Claims are not watched. They are created with the rest, and keep the size to which they have grown.
+        missing = to_apply([one for one in wanted if one[0] != CLAIM], facts.stored, {})
+        if not missing:
+            return
+        claims = [one for one in wanted if one[0] == CLAIM]
+        chosen = [item for item in made.manifests if child_key(item) in (*claims, *missing)]
+        if claims:
+            chosen = [*with_live_claims(chosen, read_facts(self._cluster, chosen, facts.declared.namespace))]
+        children = [owned(item, facts.declared.item) for item in chosen]
         for _ in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=facts.declared.accepted):
             pass
 
@@ -175,8 +229,8 @@ def make_batch_status(
         "conditions": as_conditions(
             _conditions(facts, phase, problem), old.get("conditions") or (), declared.generation, now
         ),
-        "digest": declared.digest if phase in ("starting", "running", "ended") else facts.begun,
-        "ended": facts.ended and phase not in ("starting", "running"),
+        "digest": declared.digest if phase in (*_BEGUN, "ended") else facts.begun,
+        "ended": facts.ended and phase not in _BEGUN,
         "state": health.state.value if health is not None else str(old.get("state", "Pending")),
     }
     if plan is not None:
@@ -225,14 +279,17 @@ def _conditions(facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | Non
         "busy": make_condition("Applied", False, "Busy", waits),
         "replacing": make_condition("Applied", False, "Replacing", "the RayJob of the earlier spec is being deleted"),
         "planned": make_condition("Applied", False, "PlanOnly", "spec.planOnly is true"),
+        "downloading": make_condition(
+            "Applied", False, "Downloading", "the RayJob is applied once its model is downloaded"
+        ),
     }.get(phase, make_condition("Applied", phase in ("starting", "running", "ended"), "Applied"))
     if problem is not None:
         applied = make_condition("Applied", False, problem.reason, problem.message)
-    moving = phase in ("busy", "replacing", "starting", "running")
+    moving = phase in ("busy", "replacing", *_BEGUN)
     causes = facts.health.causes if facts.health else ()
     terminal = next((one for one in causes if one.terminal), None)
     stalled = problem
-    if stalled is None and terminal is not None and phase == "running":
+    if stalled is None and terminal is not None and phase in ("downloading", "running"):
         stalled = SpecProblem(terminal.code, terminal.message)
     failed = next((one for one in ends if one.type == "Failed" and one.status == "True"), None)
     if stalled is None and failed is not None:  # kstatus knows no other way to say that a job has failed
@@ -241,17 +298,19 @@ def _conditions(facts: BatchFacts, phase: BatchPhase, problem: SpecProblem | Non
         make_condition("Planned", problem is None, "Planned" if problem is None else problem.reason),
         applied,
         *ends,
-        _reconciling(facts.health, moving=moving and stalled is None),
+        _reconciling(facts.health, phase, moving=moving and stalled is None),
         make_condition("Stalled", True, stalled.reason, stalled.message)
         if stalled is not None
         else make_condition("Stalled", False, "AsExpected"),
     ]
 
 
-def _reconciling(health: BatchHealth | None, *, moving: bool) -> StatusCondition:
+def _reconciling(health: BatchHealth | None, phase: BatchPhase, *, moving: bool) -> StatusCondition:
     """Whether there is more to come; a job that waits counts, as kstatus has no word for it."""
     if not moving:
         return make_condition("Reconciling", False, "AsExpected")
     if health is not None and health.state is JobState.STUCK and health.causes:
         return make_condition("Reconciling", True, health.causes[0].code, health.causes[0].message)
+    if phase == "downloading":
+        return make_condition("Reconciling", True, "Downloading", health.message if health is not None else "")
     return make_condition("Reconciling", True, "Running")

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.api.follower import Change, Subscription
 from rayllm_ctl.cluster.api.watch import Watch
-from rayllm_ctl.controller.decide import ChildKey
-from rayllm_ctl.controller.types import Key
+from rayllm_ctl.controller.types import ChildKey, Key
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.api_kinds import APPLIED
@@ -40,10 +39,12 @@ _WHOLE = (
     Subscription("RayService", _OURS, writers=True, kept=False),
     Subscription("RayCluster", _OURS, writers=True, kept=False),
     Subscription("RayJob", _OURS, writers=True, kept=False),
+    Subscription("Job", _OURS, writers=True, kept=False),
     Subscription("EndpointSlice", _MADE, kept=False),
     Subscription("Pod", SERVICE, kept=False),
 )
-"""Kinds that tell how a service is. KubeRay copies the labels of a RayService to its RayClusters."""
+"""Kinds that tell how a service is, or whether its model is there. KubeRay copies the labels of a RayService to its
+RayClusters."""
 
 _OPTIONAL = frozenset({"HTTPRoute", "ServiceMonitor", "PodMonitor", "PrometheusRule"})
 """Kinds that not every cluster serves."""
@@ -202,9 +203,11 @@ class ObjectCaches:
         uid = str(item["metadata"]["uid"])
         known = self._places.pop(uid, None)
         place = _place(item)
-        if known is not None:
+        if known is not None and (change.type == "DELETED" or known != place):
             parts = self._objects.get(known[0], {})
-            parts.pop(known[1], None)
+            text = parts.get(known[1])
+            if text is not None and _decoded(text)["metadata"]["uid"] == uid:  # and not another one of its name
+                del parts[known[1]]
             if not parts:
                 self._objects.pop(known[0], None)
         if place is not None and change.type != "DELETED":

@@ -12,14 +12,14 @@ from dataclasses import field
 from typing import Any, Literal, get_args
 
 from rayllm_ctl.controller.declared import Declared, SpecProblem
+from rayllm_ctl.controller.stages import first_stage, incomplete_jobs
+from rayllm_ctl.controller.types import ChildKey, child_key
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.storage.uses import CLAIM
 from rayllm_ctl.model.kube.kuberay import is_suspended
 from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.kube.owned import is_owned_by
 from rayllm_ctl.model.observed.health import Health, Object, State
-
-ChildKey = tuple[str, str]
-"""Kind and name of a child, which is in the namespace of its owner."""
 
 ApplyWay = Literal["", "surge", "new-cluster"]
 """How a revision is applied: as it is, with one more replica of each model first, or with what has KubeRay start a
@@ -30,9 +30,6 @@ APPLY_WAYS: tuple[ApplyWay, ...] = get_args(ApplyWay)
 LATER_SECONDS = 60.0
 """After which a change that waits for consent, capacity or a fact is looked at again."""
 
-_CLAIM = "PersistentVolumeClaim"
-"""Created once with its revision, and left alone then: an empty one in place of one that is gone helps nobody."""
-
 STARTING_SECONDS = 2.0
 """Until the look at what has just been applied."""
 
@@ -41,7 +38,8 @@ STARTING_SECONDS = 2.0
 class Committed:
     """The newest revision. digest: of the spec that it was rendered from; empty: not of the controller.
 
-    done: its manifests have been applied as they are. children: kind and name of each. plan: as the status shows it.
+    done: its manifests have been applied as they are. children: kind and name of each. first: those that download its
+    models, see stages. plan: as the status shows it.
     """
 
     number: int
@@ -49,6 +47,7 @@ class Committed:
     way: ApplyWay
     done: bool
     children: tuple[ChildKey, ...]
+    first: tuple[ChildKey, ...] = ()
     plan: Mapping[str, Any] | None = None
 
 
@@ -72,11 +71,13 @@ class Proposal:
 class Facts:
     """All that a decision rests on.
 
-    committed: None: nothing was applied yet. proposal: None: the spec is that of `committed`. workload: the RayService
-    or RayCluster. stored: what there is under the names of the children. health: None while there is no workload.
-    look_again: seconds until it is looked at again; None: when something changes. foreign: why an object of the
-    service's name is left alone; empty if none is. raised: the workload has one more replica of each model now, for
-    a surge of the revision of this number. seen: see to_apply.
+    committed: None: nothing was applied yet. before: while that one waits for its models, the one before it; None:
+    none. proposal: None: the spec is that of `committed`. workload: the RayService or RayCluster. stored: what there is
+    under the names of the children. health: None while there is no workload. look_again: seconds until it is looked at
+    again; None: when something changes. foreign: why an object of the service's name is left alone; empty if none is.
+    raised: the workload has one more replica of each model now, for a surge of the revision of this number. seen: see
+    to_apply. download: of the models of a revision that waits for them; None: it waits for none, or its Jobs are about
+    to be applied.
     """
 
     declared: Declared
@@ -89,22 +90,26 @@ class Facts:
     foreign: str = ""
     raised: int = 0
     seen: Mapping[str, str] = field(default_factory=dict)
+    download: Health | None = None
+    before: Committed | None = None
 
 
-Phase = Literal["invalid", "planned", "foreign", "consent", "applying", "surging", "applied"]
+Phase = Literal["invalid", "planned", "foreign", "consent", "downloading", "applying", "surging", "applied"]
 
 
 @dataclass(frozen=True)
 class Decision:
     """phase: where the service stands. commit: write `proposal` as the next revision. apply: children to apply, of the
-    revision then. raised: the workload is applied with one more replica of each model. restart: a second RayCluster is
-    started first. lower: the surge is over, which is written first. delete: objects. finish: the revision is done.
-    again: seconds until the next look; None: at the next change.
+    revision then. repair: children to apply of the revision that runs while the newest one waits for its models.
+    raised: the workload is applied with one more replica of each model. restart: a second RayCluster is started first.
+    lower: the surge is over, which is written first. delete: objects. finish: the revision is done. again: seconds
+    until the next look; None: at the next change.
     """
 
     phase: Phase
     commit: bool = False
     apply: tuple[ChildKey, ...] = ()
+    repair: tuple[ChildKey, ...] = ()
     raised: bool = False
     restart: bool = False
     lower: bool = False
@@ -125,13 +130,34 @@ def next_step(facts: Facts, kept: Sequence[str]) -> Decision:
     if proposal is not None and (committed is None or committed.digest != proposal.digest):
         if proposal.risks and not declared.accepted:
             return _kept_as_it_is(facts, "consent")
+        first = first_stage(proposal.manifests)
+        if incomplete_jobs(first, facts.stored):
+            return Decision("downloading", commit=True, apply=first, again=STARTING_SECONDS)
         children = tuple(map(child_key, proposal.manifests))
         return _applied(facts, children, proposal.way, 0, done=False, commit=True, kept=kept)
     if committed is None:
         return Decision("invalid", again=LATER_SECONDS)
+    if not committed.done and incomplete_jobs(committed.first, facts.stored):
+        missing = _missing_first(facts, committed)
+        again = STARTING_SECONDS if missing else facts.look_again
+        return Decision("downloading", apply=missing, repair=_repair(facts, committed), again=again)
     return _applied(
         facts, committed.children, committed.way, committed.number, done=committed.done, commit=False, kept=kept
     )
+
+
+def _missing_first(facts: Facts, committed: Committed) -> tuple[ChildKey, ...]:
+    """What is to be applied again of what downloads the models."""
+    missing = _outdated(facts, committed.first)
+    # Claims are not watched.
+    return (*(key for key in committed.first if key[0] == CLAIM), *missing) if missing else ()
+
+
+def _repair(facts: Facts, committed: Committed) -> tuple[ChildKey, ...]:
+    """What is to be applied again of the revision that runs, but for what the newest one has applied already."""
+    if facts.before is None or not facts.before.digest:
+        return ()
+    return _outdated(facts, [key for key in facts.before.children if key not in committed.first], runs=True)
 
 
 def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
@@ -139,9 +165,12 @@ def _kept_as_it_is(facts: Facts, phase: Phase) -> Decision:
     problem = facts.proposal.problem if facts.proposal is not None else None
     later = phase == "consent" or (problem is not None and problem.passing)
     again = LATER_SECONDS if later else facts.look_again
-    if facts.committed is None or not facts.committed.digest:
+    committed = facts.committed
+    if committed is None or not committed.digest:
         return Decision(phase, again=again)
-    return Decision(phase, apply=_outdated(facts, facts.committed.children), again=again)
+    if committed.first and not committed.done:
+        return Decision(phase, apply=_missing_first(facts, committed), repair=_repair(facts, committed), again=again)
+    return Decision(phase, apply=_outdated(facts, committed.children), again=again)
 
 
 def _applied(
@@ -165,28 +194,27 @@ def _applied(
     return Decision(phase, apply=missing, restart=restart, delete=gone, finish=not done, again=facts.look_again)
 
 
-def _outdated(facts: Facts, children: tuple[ChildKey, ...]) -> tuple[ChildKey, ...]:
-    """The children to apply again; also the one to be suspended or resumed, which is not part of its revision."""
-    found = to_apply([key for key in children if key[0] != _CLAIM], facts.stored, facts.seen)
-    if facts.workload is None or not _suspends_otherwise(facts.declared, facts.workload):
+def _outdated(facts: Facts, children: Sequence[ChildKey], *, runs: bool = False) -> tuple[ChildKey, ...]:
+    """The children to apply again; also the one to be suspended or resumed, which is not part of its revision.
+
+    runs: they are those of the revision that runs, and the status tells of the newest one.
+    """
+    # A claim is created once, with its revision: an empty one in place of one that is gone helps nobody.
+    found = to_apply([key for key in children if key[0] != CLAIM], facts.stored, facts.seen)
+    if facts.workload is None or not _suspends_otherwise(facts.declared, facts.workload, runs):
         return found
     return tuple(key for key in children if key in found or key == child_key(facts.workload))
 
 
-def _suspends_otherwise(declared: Declared, workload: Object) -> bool:
+def _suspends_otherwise(declared: Declared, workload: Object, runs: bool) -> bool:
     """Whether a service is to be suspended, or resumed. What another client has suspended is resumed once at most."""
     if is_suspended(workload) is declared.suspended:
         return False
     status = declared.item.get("status") or {}
-    applied = any(
+    applied = runs or any(
         one.get("type") == "Applied" and one.get("status") == "True" for one in status.get("conditions") or ()
     )
     return declared.suspended or not applied or status.get("observedGeneration") != declared.generation
-
-
-def child_key(item: Object) -> ChildKey:
-    """Kind and name of an object."""
-    return str(item["kind"]), str(item["metadata"]["name"])
 
 
 def to_apply(

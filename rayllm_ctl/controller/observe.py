@@ -15,13 +15,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.api.parallel import Tasks
+from rayllm_ctl.cluster.snapshot.model_jobs import collect_model_jobs
 from rayllm_ctl.cluster.snapshot.serve_states import ServeStates
 from rayllm_ctl.cluster.snapshot.service import collect
 from rayllm_ctl.controller.caches import TELLING
-from rayllm_ctl.controller.decide import ChildKey
-from rayllm_ctl.controller.types import Key
+from rayllm_ctl.controller.types import ChildKey, Key
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.context import ServiceContext
+from rayllm_ctl.health.downloading import download_health
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
 from rayllm_ctl.model.observed import fields
@@ -42,6 +45,11 @@ and until then its status is that of before the change."""
 CONFIRM_SECONDS = (60.0, 600.0)
 """After its start in which a process looks at a service in full that was well before, one after another."""
 
+DOWNLOAD_SECONDS = 20.0
+"""Between two looks at a download: its progress is in the log of its pod, which is not watched."""
+
+_TELLING_DOWNLOADS = frozenset({"Job", "Pod"})
+
 _PASSING = frozenset(
     {"managedFields", "resourceVersion", "annotations", "lastUpdateTime", "lastProbeTime", "lastHeartbeatTime"}
 )
@@ -56,12 +64,21 @@ class SeenHealth:
     again: float | None
 
 
+@dataclass(frozen=True)
+class SeenDownload:
+    """How a download is. again: seconds until the next look."""
+
+    health: Health
+    again: float
+
+
 class Observer:
     """Remembers the last full look at each service. Thread-safe, as one key is reconciled by one thread at a time."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._full: dict[Key, _FullLook] = {}
+        self._downloads: dict[Key, _DownloadLook] = {}
 
     def observe(
         self, key: Key, workload: Object, parts: Mapping[ChildKey, Object], *, was_ready: bool = False
@@ -111,9 +128,29 @@ class Observer:
         with Tasks() as tasks:
             return ServeStates(self._cluster).ask(tasks, clusters, [item for item in told if item["kind"] == "Pod"])
 
+    def observe_download(self, key: Key, jobs: Sequence[str], parts: Mapping[ChildKey, Object]) -> SeenDownload | None:
+        """How the download of models by these Jobs is. None: it has just been completed, or one of the Jobs is gone.
+
+        Raises UserError if the API server does not answer.
+        """
+        told = [item for (kind, _), item in parts.items() if kind in _TELLING_DOWNLOADS]
+        shown, now = _digest(told), time.monotonic()
+        known = self._downloads.get(key)
+        if known is None or known.shown != shown or now >= known.taken + DOWNLOAD_SECONDS:
+            try:
+                snapshot = collect_model_jobs(self._cluster, key.namespace, jobs)
+            except NotFoundError:
+                return None
+            health = download_health(ServiceContext(snapshot, key.name, key.namespace))
+            if health is None:
+                return None
+            known = self._downloads[key] = _DownloadLook(shown, now, _slim(health))
+        return SeenDownload(known.health, max(known.taken + DOWNLOAD_SECONDS - now, 0.1))
+
     def forget(self, key: Key) -> None:
         """Drop what is known of a service that is gone."""
         self._full.pop(key, None)
+        self._downloads.pop(key, None)
 
 
 @dataclass(frozen=True)
@@ -139,6 +176,15 @@ class _FullLook:
         """
         changed = self.shown != shown and (well or self.health.state is State.READY)
         return self.taken + (FULL_SECONDS[0] if changed else self.pause)
+
+
+@dataclass(frozen=True)
+class _DownloadLook:
+    """shown: the digest of what the watches had told. taken: time.monotonic."""
+
+    shown: str
+    taken: float
+    health: Health
 
 
 def _spread(key: Key) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ApiError, NotFoundError
@@ -17,26 +17,26 @@ from rayllm_ctl.controller.caches import REVISION_KIND, ObjectCaches
 from rayllm_ctl.controller.decide import (
     APPLY_WAYS,
     STARTING_SECONDS,
-    ChildKey,
     Committed,
     Decision,
     Facts,
     Proposal,
-    child_key,
     last_change_of_others,
     next_step,
 )
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
-from rayllm_ctl.controller.observe import Observer, SeenHealth
+from rayllm_ctl.controller.observe import Observer, SeenDownload, SeenHealth
 from rayllm_ctl.controller.propose import propose, with_another_replica
+from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs
 from rayllm_ctl.controller.status import make_status
-from rayllm_ctl.controller.types import Key
+from rayllm_ctl.controller.types import ChildKey, Key, child_key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import ConflictError, UserError
 from rayllm_ctl.frozen import dataclass
+from rayllm_ctl.health.storage.uses import CLAIM
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
-from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, PLAN, RAISED, RESTARTER, SPEC_DIGEST, WAY
+from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, FIRST, PLAN, RAISED, RESTARTER, SPEC_DIGEST, WAY
 from rayllm_ctl.model.kube.owned import is_owned_by, owned, owner_reference
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
 from rayllm_ctl.model.observed.health import Health, Object, State
@@ -45,6 +45,8 @@ from rayllm_ctl.model.spec.ray_options import Way
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.llmservice.spec import revision_annotations
 from rayllm_ctl.workflows.rollout.manifests import KEPT, suspend_or_resume
+from rayllm_ctl.workflows.rollout.model_storage.apply import delete_outdated
+from rayllm_ctl.workflows.rollout.model_storage.claims import read_facts, with_live_claims
 from rayllm_ctl.workflows.rollout.restart_annotation import restart_of
 from rayllm_ctl.workflows.rollout.secrets import make_password
 from rayllm_ctl.workflows.rollout.shipped_code import restored
@@ -82,6 +84,7 @@ class ServiceReconciler:
         self._observer = Observer(cluster)
         self._proposals: dict[Key, _Proposed] = {}
         self._seen: dict[str, str] = {}
+        self._replaced: set[str] = set()
 
     def reconcile(self, key: Key) -> float | None:
         """See Reconciler."""
@@ -114,12 +117,16 @@ class ServiceReconciler:
         return STARTING_SECONDS if waits else decision.again
 
     def _observed(self, key: Key, declared: Declared, stored: Mapping[ChildKey, Object]) -> Facts:
-        committed = _committed(stored)
+        stored = self._current(stored)
+        committed, before = _committed(stored)
         live = next((item for (kind, name), item in stored.items() if kind in WORKLOADS and name == key.name), None)
         foreign = _foreign(declared, live)
         proposal = None
         if declared.service is not None and not foreign and _is_new(declared, committed):
             proposal = self._proposed(key, declared, live, stored)
+            first = first_stage(proposal.manifests)
+            self._replaced.update(delete_outdated(self._cluster, downloads_of(first, stored)))
+            stored = self._current(stored)
         elif committed is not None and committed.digest == declared.digest:
             self._proposals.pop(key, None)
         seen = None
@@ -130,9 +137,28 @@ class ServiceReconciler:
             else:
                 seen = self._observer.observe(key, live, stored, was_ready=_was_ready(declared))
         health, look_again = (seen.health, seen.again) if seen is not None else (None, None)
+        download = self._download(key, committed, stored) if proposal is None and not foreign else None
+        if download is not None:
+            look_again = min(download.again, look_again or download.again)
         note = ((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(RAISED, "")
         raised = int(note) if note.isdigit() else 0
-        return Facts(declared, committed, proposal, live, stored, health, look_again, foreign, raised, self._seen)
+        return Facts(
+            declared, committed, proposal, live, stored, health, look_again, foreign, raised, self._seen,
+            download=download.health if download is not None else None,
+            before=before,
+        )  # fmt: skip
+
+    def _download(
+        self, key: Key, committed: Committed | None, stored: Mapping[ChildKey, Object]
+    ) -> SeenDownload | None:
+        """Of the models that the rest of a revision waits for."""
+        waited = () if committed is None or committed.done else incomplete_jobs(committed.first, stored)
+        jobs = [name for kind, name in waited if (kind, name) in stored]
+        return self._observer.observe_download(key, jobs, stored) if jobs else None
+
+    def _current(self, stored: Mapping[ChildKey, Object]) -> Mapping[ChildKey, Object]:
+        """Without the Jobs that were deleted: the watch may tell of that later."""
+        return {child: item for child, item in stored.items() if item["metadata"]["uid"] not in self._replaced}
 
     def _proposed(
         self, key: Key, declared: Declared, live: Object | None, stored: Mapping[ChildKey, Object]
@@ -159,7 +185,10 @@ class ServiceReconciler:
             annotate_revision(self._cluster, f"{declared.name}-{number}", declared.namespace, {WAY: ""})
         if decision.apply:
             manifests = self._manifests(key, facts, revision)
-            self._apply(facts, decision, manifests, number)
+            self._apply(facts, decision.apply, manifests, decision, number)
+        if decision.repair and facts.before is not None:
+            running = self._restored(key, facts.before.number)
+            self._apply(facts, decision.repair, running, Decision(decision.phase), facts.before.number)
         for item in decision.delete:
             metadata = item["metadata"]
             self._delete(str(item["kind"]), metadata["name"], declared.namespace, metadata["uid"])
@@ -187,7 +216,12 @@ class ServiceReconciler:
                 start_seconds=float(startup.deploy_wait_seconds) if startup else None,
                 known=known,
                 annotations=revision_annotations(
-                    proposal.digest, proposal.manifests, proposal.plan, way=proposal.way, done=False
+                    proposal.digest,
+                    proposal.manifests,
+                    proposal.plan,
+                    way=proposal.way,
+                    done=False,
+                    first=first_stage(proposal.manifests),
                 ),
                 owner=owner_reference(declared.item),
                 spec=declared.item["spec"],
@@ -206,24 +240,36 @@ class ServiceReconciler:
             if made is not None and made.plan is not None and made.plan.deployment is not None:
                 make_password(self._cluster, made.plan.deployment, facts.declared.namespace)
             return facts.proposal.manifests
-        newest = list_revisions(self._cluster, key.name, key.namespace)[-1]
-        return restored(self._cluster, newest.manifests, key.namespace)[0]
+        return self._restored(key)
 
-    def _apply(self, facts: Facts, decision: Decision, manifests: tuple[Mapping[str, Any], ...], number: int) -> None:
+    def _restored(self, key: Key, number: int | None = None) -> tuple[Mapping[str, Any], ...]:
+        """The manifests of a revision, by default of the newest one, with the code that the pods mount."""
+        known = list_revisions(self._cluster, key.name, key.namespace)
+        found = next((one for one in known if one.number == number), known[-1])
+        return restored(self._cluster, found.manifests, key.namespace)[0]
+
+    def _apply(
+        self, facts: Facts, children: Sequence[ChildKey], manifests: Sequence[Mapping[str, Any]], decision: Decision,
+        number: int,
+    ) -> None:  # fmt: skip
+        """Apply these children. manifests: of the revision `number`."""
         declared = facts.declared
-        wanted = [item for item in manifests if child_key(item) in decision.apply]
+        wanted: Sequence[Mapping[str, Any]] = [item for item in manifests if child_key(item) in children]
+        if any(kind == CLAIM for kind, _ in children):
+            # It may have grown since the revision was written: a user's answer to a download that lacks space.
+            wanted = with_live_claims(wanted, read_facts(self._cluster, wanted, declared.namespace))
         if decision.raised and facts.workload is not None:
             another = with_another_replica(self._cluster, facts.workload, manifests)
             raised = _with_note(another, RAISED, str(number))
             wanted = [raised if child_key(item) == child_key(raised) else item for item in wanted]
-        children = [owned(item, declared.item) for item in wanted]
-        children = suspend_or_resume(children, facts.workload, suspended=declared.suspended)
+        items = [owned(item, declared.item) for item in wanted]
+        items = suspend_or_resume(items, facts.workload, suspended=declared.suspended)
         _require_present(self._cluster, declared)
         if decision.restart and facts.workload is not None:
             # A field of its own, which the next apply leaves as it is.
             part = restart_of(facts.workload, f"{declared.name}-{number}")
             _exhaust(apply(self._cluster, [part], field_manager=RESTARTER))
-        for event, item in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=declared.accepted):
+        for event, item in apply(self._cluster, items, field_manager=CONTROLLER, force_conflicts=declared.accepted):
             self._seen[str(item["metadata"]["uid"])] = last_change_of_others(item)
             if event.kind in WORKLOADS and event.action == "configured":
                 _exhaust(propagate_service(self._cluster, WORKLOADS[event.kind], item))
@@ -267,22 +313,30 @@ def _is_new(declared: Declared, committed: Committed | None) -> bool:
     return committed is None or committed.digest != declared.digest
 
 
-def _committed(stored: Mapping[ChildKey, Object]) -> Committed | None:
-    """The newest revision, from its annotations."""
-    found = [item for (kind, _), item in stored.items() if kind == REVISION_KIND]
-    newest = max(found, key=_number, default=None)
-    if newest is None:
-        return None
-    notes = newest["metadata"].get("annotations") or {}
-    pairs = [entry.partition("/") for entry in str(notes.get(CHILDREN, "")).split(",") if entry]
+def _committed(stored: Mapping[ChildKey, Object]) -> tuple[Committed | None, Committed | None]:
+    """The newest revision, and the newest one before it that was applied in full."""
+    found = sorted((item for (kind, _), item in stored.items() if kind == REVISION_KIND), key=_number, reverse=True)
+    known = [_read(item) for item in found]
+    return next(iter(known), None), next((one for one in known[1:] if one.done), None)
+
+
+def _read(item: Object) -> Committed:
+    """A revision, from its annotations."""
+    notes = item["metadata"].get("annotations") or {}
     return Committed(
-        number=_number(newest),
+        number=_number(item),
         digest=str(notes.get(SPEC_DIGEST, "")),
         way=next((way for way in APPLY_WAYS if way == notes.get(WAY)), ""),
         done=notes.get(DONE) == "true",
-        children=tuple((kind, name) for kind, _, name in pairs),
+        children=_keys(notes.get(CHILDREN, "")),
+        first=_keys(notes.get(FIRST, "")),
         plan=json.loads(notes.get(PLAN) or "null"),
     )
+
+
+def _keys(text: str) -> tuple[ChildKey, ...]:
+    """Kinds and names, from an annotation of a revision."""
+    return tuple((kind, name) for kind, _, name in (entry.partition("/") for entry in text.split(",") if entry))
 
 
 def _unknown(declared: Declared, why: str) -> Health:

@@ -12,11 +12,13 @@ from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube import kuberay
 from rayllm_ctl.model.kube.labels import SERVICE
 from rayllm_ctl.model.observed.health import Health, Object, State
+from rayllm_ctl.model.observed.model_downloads import format_figures
 from rayllm_ctl.model.spec.several_models import each_model
 from rayllm_ctl.serveconfig.routes import routes_of
 from rayllm_ctl.workflows.access.chat import endpoint_url
 
 _CONSENT = "NeedsConsent"
+_DOWNLOADING = "Downloading"
 _MOVING = frozenset({State.PROGRESSING, State.DELETING})
 """States that end by themselves; of a service that serves, workers that are still to go."""
 
@@ -25,6 +27,7 @@ _PHASES = {
     "planned": "PlanOnly",
     "foreign": "NotAdopted",
     "consent": _CONSENT,
+    "downloading": _DOWNLOADING,
     "applying": "Applying",
     "surging": "Surge",
     "applied": "Applied",
@@ -117,7 +120,11 @@ def _applied(facts: Facts, decision: Decision, failure: SpecProblem | None) -> S
     if decision.phase == "planned":
         return make_condition("Applied", False, "PlanOnly", "spec.planOnly is true")
     number = facts.committed.number if facts.committed is not None else 0
-    return make_condition("Applied", True, "Applied", f"revision {number + 1 if decision.commit else number}")
+    revision = f"revision {number + 1 if decision.commit else number}"
+    if decision.phase == "downloading":
+        text = f"{revision} is applied once its models are downloaded; no pod with a GPU waits for them"
+        return make_condition("Applied", False, _DOWNLOADING, text)
+    return make_condition("Applied", True, "Applied", revision)
 
 
 def _parts(facts: Facts, decision: Decision) -> list[StatusCondition]:
@@ -163,6 +170,8 @@ def _upgrading(facts: Facts, decision: Decision) -> StatusCondition:
             [*proposal.risks, f"nothing was applied; to accept that, annotate the LLMService with {accept}"]
         )
         return make_condition("Upgrading", False, _CONSENT, text)
+    if decision.phase == "downloading" and facts.workload is not None and not kuberay.is_suspended(facts.workload):
+        return make_condition("Upgrading", True, _DOWNLOADING, "the revision before answers until the models are there")
     if decision.phase == "surging":
         return make_condition("Upgrading", True, "Surge", "another replica answers while replicas are replaced")
     clusters = WORKLOADS[str(facts.workload["kind"])].clusters_of(facts.workload) if facts.workload else ()
@@ -184,9 +193,12 @@ def _ready(facts: Facts, decision: Decision) -> StatusCondition:
             return make_condition("Ready", False, "NotAdopted", facts.foreign)
         if problem is not None:
             return make_condition("Ready", False, problem.reason, problem.message)
+        if facts.download is not None:
+            return make_condition("Ready", False, *_why_not_downloaded(facts.download))
         return make_condition("Ready", False, _PHASES[decision.phase], "nothing runs yet")
     reason, message = _why(health)
-    if _serves(health) and (decision.commit or (decision.apply and decision.finish)):
+    changed = decision.phase != "downloading" and (decision.commit or (decision.apply and decision.finish))
+    if _serves(health) and changed:
         return make_condition("Ready", False, "Progressing", "the change has just been applied")
     return make_condition("Ready", None if health.state is State.UNKNOWN else _serves(health), reason, message)
 
@@ -203,6 +215,8 @@ def _reconciling(facts: Facts, decision: Decision, stalled: bool) -> StatusCondi
     if stalled:
         return make_condition("Reconciling", False, "Stalled")
     health = facts.health
+    if decision.phase == "downloading":
+        return make_condition("Reconciling", True, _DOWNLOADING, facts.download.message if facts.download else "")
     moving = decision.phase in ("applying", "surging") or (health is not None and health.state in _MOVING)
     if not moving:
         return make_condition("Reconciling", False, "AsExpected")
@@ -220,17 +234,28 @@ def _stalled(facts: Facts, decision: Decision, failure: SpecProblem | None) -> S
         return make_condition("Stalled", True, "NotAdopted", facts.foreign)
     if decision.phase == "consent" and facts.proposal is not None:
         return make_condition("Stalled", True, _CONSENT, "\n".join(facts.proposal.risks))
+    if facts.download is not None and any(one.terminal for one in facts.download.causes):
+        return make_condition("Stalled", True, *_why_not_downloaded(facts.download))
     if facts.health is not None and any(one.terminal for one in facts.health.causes):
         return make_condition("Stalled", True, *_why(facts.health))
     return None
 
 
-def _why(health: Health) -> tuple[str, str]:
+def _why_not_downloaded(download: Health) -> tuple[str, str]:
+    """Why the models are not there: the code of what keeps the download from proceeding, or how far it is."""
+    if download.state is not State.PROGRESSING:
+        return _why(download, hints=4)  # the last ones say how it is started again
+    figures = [f"job/{one.job}: {format_figures(one) or one.state}" for one in download.downloads or ()]
+    remarks = [one.message for one in download.causes if one.code != "StillStarting"]
+    return _DOWNLOADING, "\n".join([download.message, *figures, *remarks])
+
+
+def _why(health: Health, hints: int = 2) -> tuple[str, str]:
     """The code of the root cause, or the state, and its evidence."""
     if not health.causes:
         return health.state.value, health.message
     first = health.causes[0]
-    lines = [f"{first.object}: {first.message}", *first.evidence[:1], *(f"→ {hint}" for hint in first.hint[:2])]
+    lines = [f"{first.object}: {first.message}", *first.evidence[:1], *(f"→ {hint}" for hint in first.hint[:hints])]
     return first.code, "\n".join(lines)
 
 

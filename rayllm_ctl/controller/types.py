@@ -11,6 +11,14 @@ from rayllm_ctl.frozen import dataclass
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
 
+ChildKey = tuple[str, str]
+"""Kind and name of a child, which is in the namespace of its owner."""
+
+
+def child_key(item: Mapping[str, Any]) -> ChildKey:
+    """Kind and name of an object."""
+    return str(item["kind"]), str(item["metadata"]["name"])
+
 
 @dataclass(frozen=True)
 class Key:

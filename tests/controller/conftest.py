@@ -34,6 +34,27 @@ def unknown_fields(value: Any, schema: Mapping[str, Any], path: str = "status") 
     ]
 
 
+MIRROR: dict[str, Any] = {
+    "model": {"mirror": {"from": "hf", "to": {"claim": {"name": "models", "create": {"size": "20Gi"}}}}}
+}
+"""spec.storage: the model is downloaded into a claim."""
+
+
+def provide_storage(api: FakeAPI) -> None:
+    """A StorageClass whose volumes many nodes can mount, and that can grow."""
+    api.put(kind="CSIDriver", metadata={"name": "nfs.csi.k8s.io"})
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    metadata = {"name": "nfs", "annotations": default}
+    api.put(kind="StorageClass", metadata=metadata, provisioner="nfs.csi.k8s.io", allowVolumeExpansion=True)
+
+
+def complete_downloads(api: FakeAPI) -> None:
+    """What the Job controller writes of Jobs whose pods have succeeded."""
+    condition = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-11-21T09:05:00Z"}
+    for item in [one for (kind, _, _), one in api._objects.items() if kind == "Job"]:
+        api.put(**{**item, "status": {"conditions": [condition], "completionTime": "2026-11-21T09:05:00Z"}})
+
+
 class Controlled:
     """An API server with KubeRay, and a controller whose caches are filled when a test says so: no watch, no thread."""
 
@@ -50,14 +71,14 @@ class Controlled:
 
     def look(self) -> None:
         """What the watches would tell."""
-        for one in SUBSCRIPTIONS:
-            listed = [item for (name, _, _), item in self.api._objects.items() if name == one.kind]
-            self.caches.take(Change("ADDED", as_followed(copy.deepcopy(item), one)) for item in listed)
         known = {item["metadata"]["uid"] for item in self.api._objects.values()}
         gone = [uid for uid in self.caches._places if uid not in known]
         for uid in gone:
             key, child = self.caches._places[uid]
             self.caches.take([Change("DELETED", json.loads(self.caches._objects[key][child]))])
+        for one in SUBSCRIPTIONS:
+            listed = [item for (name, _, _), item in self.api._objects.items() if name == one.kind]
+            self.caches.take(Change("ADDED", as_followed(copy.deepcopy(item), one)) for item in listed)
 
     def step(self, name: str = "tiny") -> float | None:
         self.look()

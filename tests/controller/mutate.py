@@ -127,5 +127,5 @@ def outcome(controlled: Controlled, item: dict[str, Any]) -> str:
         assert stalled["message"], conditions
         assert stalled["reason"] not in ("Fits", "Applied", "AsExpected"), conditions
         return str(stalled["reason"])
-    assert applied["status"] == "True" or applied["reason"] == "PlanOnly", conditions
+    assert applied["status"] == "True" or applied["reason"] in ("PlanOnly", "Downloading"), conditions
     return str(applied["reason"])

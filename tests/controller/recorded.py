@@ -12,11 +12,11 @@ import pytest
 from rayllm_ctl.cluster.snapshot.serve_states import ServeStates
 from rayllm_ctl.controller import observe
 from rayllm_ctl.controller.batch import BatchFacts, decide_batch, make_batch_status
-from rayllm_ctl.controller.decide import Committed, Facts, child_key, next_step
+from rayllm_ctl.controller.decide import Committed, Facts, next_step
 from rayllm_ctl.controller.declared import declare
 from rayllm_ctl.controller.observe import Observer
 from rayllm_ctl.controller.status import make_status
-from rayllm_ctl.controller.types import Key
+from rayllm_ctl.controller.types import Key, child_key
 from rayllm_ctl.health import diagnose_job
 from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.kube.owned import owned
@@ -54,7 +54,7 @@ def service_item(
         for seconds in (0.0, max(observe.CONFIRM_SECONDS)) if was_ready else (0.0,):
             monkeypatch.setattr(observe, "time", SimpleNamespace(monotonic=lambda now=seconds: now))
             health = observer.observe(key, live, stored, was_ready=was_ready).health
-    committed = Committed(1, declared.digest, "", True, ((kind, NAME),), {"verdict": "Fits"})
+    committed = Committed(1, declared.digest, "", True, ((kind, NAME),), plan={"verdict": "Fits"})
     facts = Facts(declared, committed, None, live, stored, health)
     item["status"] = make_status(facts, next_step(facts, ()), NOW)
     return item

@@ -13,9 +13,10 @@ from rayllm_ctl.cli import app
 from rayllm_ctl.controller.batch import BatchReconciler
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.model.kube.labels import CONTROLLER
+from rayllm_ctl.model.kube.model_downloads import is_download
 from rayllm_ctl.model.kube.owned import owner_reference
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
-from tests.controller.conftest import Controlled
+from tests.controller.conftest import Controlled, complete_downloads
 from tests.controller.mutate import status_problems
 
 CORPUS = Path(__file__).parents[1] / "render"
@@ -26,6 +27,8 @@ OF_FILES = {
     "several-models.yaml": "spec.models[0].load.calibration",
 }
 """Specs that name a file of the user's machine, and the field that does."""
+
+WITH_GPUS = ("RayService", "RayCluster", "RayJob")
 
 
 def _declared(controlled: Controlled, spec: Path) -> dict[str, Any]:
@@ -141,6 +144,12 @@ def test_children_are_what_render_prints(
     _store_models(controlled, printed.values())
     owner = _declared(controlled, spec)
     _reconcile(controlled, owner)
+    if any(is_download(item) for item in printed.values()):
+        applied = _conditions(controlled, owner)["Applied"]
+        assert (applied["status"], applied["reason"]) == ("False", "Downloading")
+        assert not _children(controlled, owner).keys() & {(kind, owner["metadata"]["name"]) for kind in WITH_GPUS}
+        complete_downloads(controlled.api)
+        _reconcile(controlled, owner)
     applied = _conditions(controlled, owner)["Applied"]
     assert applied["status"] == "True", applied
     assert (

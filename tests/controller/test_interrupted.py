@@ -11,7 +11,7 @@ from rayllm_ctl.cluster.api.errors import api_error
 from rayllm_ctl.controller import observe
 from rayllm_ctl.errors import UserError
 from tests.cluster.interruption import BROKEN, Interruption
-from tests.controller.conftest import Controlled
+from tests.controller.conftest import MIRROR, Controlled, complete_downloads, provide_storage
 
 ROUNDS = 5
 """Looks after which nothing more is to be done."""
@@ -26,6 +26,7 @@ def _settle(controlled: Controlled) -> None:
             controlled.restart()
         if "tiny" in controlled.api.names("RayService"):
             controlled.run()
+        complete_downloads(controlled.api)
 
 
 def _state(controlled: Controlled) -> dict[str, Any]:
@@ -45,12 +46,12 @@ def _conditions(item: dict[str, Any]) -> str:
 
 
 def _scenario(controlled: Controlled, interruption: Interruption, step: str) -> dict[str, Any]:
-    """A service is created, changed with a surge, at a price that is accepted, and with a second RayCluster; the last
-    of these steps is interrupted.
+    """A service is created, changed with a surge, at a price that is accepted, and with a second RayCluster; or it is
+    created and changed with a download of its model. The last of these steps is interrupted.
     """
     at, interruption.at = interruption.at, None
-    for name, change in STEPS.items():
-        change(controlled)
+    for name in ("create", "download") if step == "download" else STEPS:
+        STEPS[name](controlled)
         if name == step:
             interruption.at, interruption.count = at, 0
         _settle(controlled)
@@ -80,7 +81,14 @@ def _second_cluster(controlled: Controlled) -> None:
     controlled.put(rollout="new-cluster", engine={"args": {"seed": 9}})
 
 
-STEPS = {"create": _create, "surge": _surge, "consent": _consent, "new-cluster": _second_cluster}
+def _download(controlled: Controlled) -> None:
+    provide_storage(controlled.api)
+    controlled.put(rollout="new-cluster", storage=MIRROR)
+
+
+STEPS = {
+    "create": _create, "surge": _surge, "consent": _consent, "new-cluster": _second_cluster, "download": _download,
+}  # fmt: skip
 
 ERRORS = {
     "connection": BROKEN,

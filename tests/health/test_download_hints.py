@@ -68,7 +68,7 @@ CASES: dict[str, tuple[type[ServiceContext], dict[str, Any], list[str]]] = {
         [
             f"rayllm-ctl deploy … --hf-token-secret NAME/KEY    # {PAGE}",
             f"kubectl delete job {JOB} -n team    # the next deploy creates it again, {CONTINUES}",
-            KUBECTL_LOGS,
+            "rayllm-ctl logs demo -n team --download",
         ],
     ),
     "service": (
@@ -112,7 +112,7 @@ CASES: dict[str, tuple[type[ServiceContext], dict[str, Any], list[str]]] = {
         {"base": OF_BATCH, "owner": "BatchJob"},
         [
             f"kubectl edit batchjob demo -n team    # tokenSecret of the model: {PAGE}",
-            f"kubectl delete job/{JOB} rayjob/demo -n team    # the controller creates both again, {CONTINUES}",
+            f"kubectl delete job {JOB} -n team    # the controller creates it again, {CONTINUES}",
             KUBECTL_LOGS,
         ],
     ),

@@ -29,11 +29,13 @@ START_SECONDS = "rayllm.io/start-seconds"
 
 SPEC_DIGEST = "rayllm.io/spec-digest"
 CHILDREN = "rayllm.io/children"
+FIRST = "rayllm.io/first"
 WAY = "rayllm.io/way"
 DONE = "rayllm.io/done"
 PLAN = "rayllm.io/plan"
 """Annotations of a revision that the controller made: the digest of the spec that it was rendered from, what it
-consists of, how it is applied, whether that is done, and the figures of its plan (JSON)."""
+consists of, what of that is applied first, how it is applied, whether that is done, and the figures of its plan
+(JSON)."""
 
 ACCEPTED = "rayllm.io/accept"
 """Annotation of an LLMService: the generation whose cost (an outage, further GPUs) the user accepts."""

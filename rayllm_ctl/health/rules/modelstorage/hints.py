@@ -159,8 +159,8 @@ def _owner(context: ServiceContext, job: ModelJob) -> tuple[str, str]:
 
 
 def log_hint(context: ServiceContext, job: ModelJob) -> Hint:
-    """How to read the log of a Job. `logs` takes a service, which there is not before its model is complete."""
-    if context.of_batch or context.service is None:
+    """How to read the log of a Job."""
+    if context.of_batch or context.of_fetch:
         return Hint(f"kubectl logs job/{job.name} -n {context.namespace}")
     return Hint(f"rayllm-ctl logs {context.name} -n {context.namespace} --download")
 
@@ -174,10 +174,6 @@ def job_hints(context: ServiceContext, job: ModelJob, *, over: bool) -> tuple[Hi
     delete, continues = "kubectl delete", "and the download continues where it stopped"
     if context.of_fetch:
         again = Hint(context.deploy, f"the same command starts it again, {continues}")
-    elif kind and context.of_batch:
-        # The controller makes what is missing when it makes the RayJob, which waits for the model now.
-        objects = f"job/{job.name} rayjob/{context.name}"
-        again = Hint(f"{delete} {objects} -n {context.namespace}", f"the controller creates both again, {continues}")
     else:
         maker = "the controller" if kind else f"the next {'batch submit' if context.of_batch else 'deploy'}"
         again = Hint(f"{delete} job {job.name} -n {context.namespace}", f"{maker} creates it again, {continues}")

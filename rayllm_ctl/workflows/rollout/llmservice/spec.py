@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.errors import UserError
-from rayllm_ctl.model.kube.labels import CHILDREN, DONE, PLAN, SPEC_DIGEST, WAY
+from rayllm_ctl.model.kube.labels import CHILDREN, DONE, FIRST, PLAN, SPEC_DIGEST, WAY
 from rayllm_ctl.model.spec.ray_options import NO_SHRINK
 from rayllm_ctl.model.spec.service import LLMService
 
@@ -42,10 +42,12 @@ def require_controllable(service: LLMService) -> None:
 
 
 def revision_annotations(
-    digest: str, manifests: Sequence[Mapping[str, Any]], plan: Mapping[str, Any] | None, *, way: str, done: bool
-) -> dict[str, str]:
+    digest: str, manifests: Sequence[Mapping[str, Any]], plan: Mapping[str, Any] | None, *, way: str, done: bool,
+    first: Sequence[tuple[str, str]] = (),
+) -> dict[str, str]:  # fmt: skip
     """The annotations of a revision of the controller. digest: of the spec that it was rendered from. plan: as the
-    status shows it. way, done: how it is applied, and whether that has been done.
+    status shows it. way, done: how it is applied, and whether that has been done. first: kind and name of the objects
+    that are applied before the others.
     """
     return {
         SPEC_DIGEST: digest,
@@ -53,4 +55,5 @@ def revision_annotations(
         DONE: "true" if done else "false",
         PLAN: json.dumps(plan, sort_keys=True),
         CHILDREN: ",".join(f"{one['kind']}/{one['metadata']['name']}" for one in manifests),
+        FIRST: ",".join(f"{kind}/{name}" for kind, name in first),
     }

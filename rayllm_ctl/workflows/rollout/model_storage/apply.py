@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
@@ -97,6 +98,18 @@ def replace_ended(cluster: Cluster, job: Mapping[str, Any], *, again: bool = Fal
                 hint=f"kubectl get job {name} -n {namespace} -o yaml    # its finalizers",
             )
         time.sleep(_LOOK_SECONDS)
+
+
+def delete_outdated(cluster: Cluster, jobs: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Delete the complete Jobs whose claim has been replaced since, without waiting until they are gone; their uids."""
+    found = set()
+    for job in jobs:
+        name, namespace, uid = (str(job["metadata"][key]) for key in ("name", "namespace", "uid"))
+        if _replaced_claim(cluster, job, namespace):
+            found.add(uid)
+            with suppress(NotFoundError):
+                cluster.delete("Job", name, namespace, uid=uid, background=True)
+    return frozenset(found)
 
 
 def has_failed(job: Mapping[str, Any]) -> bool:
