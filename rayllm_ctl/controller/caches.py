@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -64,6 +65,9 @@ _WAIT_SECONDS = 1.0
 STALE_SECONDS = 60.0
 """After which what a watch told is not known any more. An API server that is restarted is back before that."""
 
+_FASTEST = 1
+"""The level of zlib: higher ones save a few percent more."""
+
 TELLING = frozenset({"RayService", "RayCluster", "Pod", "EndpointSlice"})
 """Kinds that tell how a service is, and of which the whole objects are here."""
 
@@ -86,8 +90,8 @@ class _Gap:
 class ObjectCaches:
     """Objects by the key that they belong to. Thread-safe. changed: is told of every key that may be out of date.
 
-    namespaces: those that are watched; empty: all. Objects are kept as JSON, a fifth of the memory that they take as
-    dicts, and decoded for each look.
+    namespaces: those that are watched; empty: all. Objects are kept as compressed JSON, and unpacked for each look:
+    as dicts they would take ten times the memory.
     """
 
     def __init__(self, cluster: Cluster, namespaces: Sequence[str], changed: Callable[[Key], None]) -> None:
@@ -189,14 +193,14 @@ class ObjectCaches:
         """The object of a key."""
         with self._lock:
             text = self._objects.get(key, {}).get((key.kind, key.name))
-        return None if text is None else _decoded(text)
+        return None if text is None else unpack_object(text)
 
     def parts(self, key: Key) -> dict[ChildKey, Object]:
         """What belongs to a key, without its own object."""
         with self._lock:
             found = dict(self._objects.get(key, {}))
         found.pop((key.kind, key.name), None)
-        return {child: _decoded(text) for child, text in found.items()}
+        return {child: unpack_object(text) for child, text in found.items()}
 
     def _take(self, change: Change) -> list[Key]:
         item = change.object
@@ -206,13 +210,12 @@ class ObjectCaches:
         if known is not None and (change.type == "DELETED" or known != place):
             parts = self._objects.get(known[0], {})
             text = parts.get(known[1])
-            if text is not None and _decoded(text)["metadata"]["uid"] == uid:  # and not another one of its name
+            if text is not None and unpack_object(text)["metadata"]["uid"] == uid:  # and not another one of its name
                 del parts[known[1]]
             if not parts:
                 self._objects.pop(known[0], None)
         if place is not None and change.type != "DELETED":
-            text = json.dumps(item, separators=(",", ":"), ensure_ascii=False).encode()
-            self._objects.setdefault(place[0], {})[place[1]] = text
+            self._objects.setdefault(place[0], {})[place[1]] = pack_object(item)
             self._places[uid] = place
         return [found[0] for found in (known, place) if found is not None]
 
@@ -228,8 +231,15 @@ class ObjectCaches:
         return True
 
 
-def _decoded(text: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
+def pack_object(item: Object) -> bytes:
+    """An object as it is kept."""
+    text = json.dumps(item, separators=(",", ":"), ensure_ascii=False)
+    return zlib.compress(text.encode(), _FASTEST)
+
+
+def unpack_object(kept: bytes) -> dict[str, Any]:
+    """The object of what `pack_object` made."""
+    found: dict[str, Any] = json.loads(zlib.decompress(kept))
     return found
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from rayllm_ctl.cluster import Cluster, connect
 from rayllm_ctl.cluster.api.follower import Change, as_followed
-from rayllm_ctl.controller.caches import SUBSCRIPTIONS, ObjectCaches
+from rayllm_ctl.controller.caches import SUBSCRIPTIONS, ObjectCaches, unpack_object
 from rayllm_ctl.controller.service import ServiceReconciler
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
@@ -75,7 +74,7 @@ class Controlled:
         gone = [uid for uid in self.caches._places if uid not in known]
         for uid in gone:
             key, child = self.caches._places[uid]
-            self.caches.take([Change("DELETED", json.loads(self.caches._objects[key][child]))])
+            self.caches.take([Change("DELETED", unpack_object(self.caches._objects[key][child]))])
         for one in SUBSCRIPTIONS:
             listed = [item for (name, _, _), item in self.api._objects.items() if name == one.kind]
             self.caches.take(Change("ADDED", as_followed(copy.deepcopy(item), one)) for item in listed)
