@@ -20,7 +20,7 @@ from rayllm_ctl.controller.conditions import StatusCondition, as_conditions, mak
 from rayllm_ctl.controller.decide import to_apply
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
 from rayllm_ctl.controller.propose import rejection
-from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs
+from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs, without_deleted
 from rayllm_ctl.controller.types import ChildKey, Key, child_key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import UserError
@@ -139,7 +139,7 @@ class BatchReconciler:
         return again
 
     def _observed(self, key: Key, declared: Declared) -> BatchFacts:
-        stored = self._current(self._caches.parts(key))
+        stored = without_deleted(self._caches.parts(key), self._replaced)
         status = declared.item.get("status") or {}
         job = stored.get((RAY_JOB, key.name))
         health = None
@@ -147,10 +147,6 @@ class BatchReconciler:
             health = self._health(key)
         ended = bool(status.get("ended")) or (health is not None and health.outcome is not None)
         return BatchFacts(declared, str(status.get("digest") or ""), ended, job, stored, health)
-
-    def _current(self, stored: Mapping[ChildKey, Object]) -> Mapping[ChildKey, Object]:
-        """Without the Jobs that were deleted: the watch may tell of that later."""
-        return {child: item for child, item in stored.items() if item["metadata"]["uid"] not in self._replaced}
 
     def _health(self, key: Key) -> BatchHealth:
         snapshot = JobCollector(self._cluster, key.name, key.namespace).collect()
@@ -175,7 +171,7 @@ class BatchReconciler:
         phase: BatchPhase = "starting"
         wanted, first = tuple(map(child_key, made.manifests)), first_stage(made.manifests)
         self._replaced.update(delete_outdated(self._cluster, downloads_of(first, facts.stored)))
-        facts = replace(facts, stored=self._current(facts.stored))
+        facts = replace(facts, stored=without_deleted(facts.stored, self._replaced))
         waited = incomplete_jobs(first, facts.stored)
         if waited:
             phase, wanted = "downloading", first

@@ -27,7 +27,7 @@ from rayllm_ctl.controller.decide import (
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
 from rayllm_ctl.controller.observe import Observer, SeenDownload, SeenHealth
 from rayllm_ctl.controller.propose import propose, with_another_replica
-from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs
+from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs, without_deleted
 from rayllm_ctl.controller.status import make_status
 from rayllm_ctl.controller.types import ChildKey, Key, child_key
 from rayllm_ctl.controller.write_status import now, write_status
@@ -117,16 +117,17 @@ class ServiceReconciler:
         return STARTING_SECONDS if waits else decision.again
 
     def _observed(self, key: Key, declared: Declared, stored: Mapping[ChildKey, Object]) -> Facts:
-        stored = self._current(stored)
+        stored = without_deleted(stored, self._replaced)
         committed, before = _committed(stored)
         live = next((item for (kind, name), item in stored.items() if kind in WORKLOADS and name == key.name), None)
         foreign = _foreign(declared, live)
         proposal = None
         if declared.service is not None and not foreign and _is_new(declared, committed):
             proposal = self._proposed(key, declared, live, stored)
-            first = first_stage(proposal.manifests)
-            self._replaced.update(delete_outdated(self._cluster, downloads_of(first, stored)))
-            stored = self._current(stored)
+            if declared.accepted or not proposal.risks:
+                first = first_stage(proposal.manifests)
+                self._replaced.update(delete_outdated(self._cluster, downloads_of(first, stored)))
+                stored = without_deleted(stored, self._replaced)
         elif committed is not None and committed.digest == declared.digest:
             self._proposals.pop(key, None)
         seen = None
@@ -155,10 +156,6 @@ class ServiceReconciler:
         waited = () if committed is None or committed.done else incomplete_jobs(committed.first, stored)
         jobs = [name for kind, name in waited if (kind, name) in stored]
         return self._observer.observe_download(key, jobs, stored) if jobs else None
-
-    def _current(self, stored: Mapping[ChildKey, Object]) -> Mapping[ChildKey, Object]:
-        """Without the Jobs that were deleted: the watch may tell of that later."""
-        return {child: item for child, item in stored.items() if item["metadata"]["uid"] not in self._replaced}
 
     def _proposed(
         self, key: Key, declared: Declared, live: Object | None, stored: Mapping[ChildKey, Object]

@@ -6,7 +6,7 @@ wait, and those of an upgrade a second set of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.controller.types import ChildKey, child_key
@@ -39,6 +39,11 @@ def downloads_of(first: Sequence[ChildKey], stored: Mapping[ChildKey, Object]) -
 def incomplete_jobs(first: Sequence[ChildKey], stored: Mapping[ChildKey, Object]) -> tuple[ChildKey, ...]:
     """The Jobs of a first stage whose models are not complete; also those that are not there yet."""
     return tuple(key for key in first if key[0] == _JOB and not _is_complete(stored.get(key, {})))
+
+
+def without_deleted(stored: Mapping[ChildKey, Object], uids: Collection[str]) -> Mapping[ChildKey, Object]:
+    """`stored` without the objects of these uids: they were deleted, and the watch may tell of that later."""
+    return {child: item for child, item in stored.items() if item["metadata"]["uid"] not in uids}
 
 
 def _is_complete(job: Object) -> bool:
