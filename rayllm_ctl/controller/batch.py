@@ -6,7 +6,7 @@ and one that finds no RayJob of a job that has ended knows that it was cleaned u
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,10 +17,10 @@ from rayllm_ctl.cluster.preflight.versions import kuberay_version
 from rayllm_ctl.cluster.snapshot.job import JobCollector
 from rayllm_ctl.controller.caches import ObjectCaches
 from rayllm_ctl.controller.conditions import StatusCondition, as_conditions, make_condition
-from rayllm_ctl.controller.decide import to_apply
+from rayllm_ctl.controller.decide import LATER_SECONDS, to_apply
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
-from rayllm_ctl.controller.propose import rejection
-from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs, without_deleted
+from rayllm_ctl.controller.propose import rejection, result_of
+from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs, without
 from rayllm_ctl.controller.types import ChildKey, Key, child_key
 from rayllm_ctl.controller.write_status import now, write_status
 from rayllm_ctl.errors import UserError
@@ -35,11 +35,11 @@ from rayllm_ctl.model.kube.owned import is_owned_by, owned
 from rayllm_ctl.model.observed.batch_status import BatchHealth, JobOutcome, JobState
 from rayllm_ctl.model.observed.health import Object
 from rayllm_ctl.model.spec.fact_sources import FactSources
-from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token
+from rayllm_ctl.workflows.batch.prerequisites import for_kuberay, require_job_storage, require_pool
 from rayllm_ctl.workflows.plan.figures import plan_figures
-from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering, batch_rendering_of
+from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering
 from rayllm_ctl.workflows.render.types import RenderOptions
-from rayllm_ctl.workflows.rollout.model_storage.apply import delete_outdated
+from rayllm_ctl.workflows.rollout.model_storage.apply import outdated_jobs
 from rayllm_ctl.workflows.rollout.model_storage.claims import read_facts, with_live_claims
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class BatchReconciler:
     def __init__(self, cluster: Cluster, caches: ObjectCaches, facts: FactSources) -> None:
         self._cluster = cluster
         self._caches = caches
-        self._facts = facts
-        self._replaced: set[str] = set()
+        self._options = RenderOptions(facts=facts, kuberay=VERSIONS[-1])
+        self._deleted: set[str] = set()
 
     def reconcile(self, key: Key) -> float | None:
         """See Reconciler."""
@@ -127,11 +127,13 @@ class BatchReconciler:
             else:
                 plan = plan_figures(made.plan.plan)
                 if phase == "starting":
-                    phase, facts = self._start(key, facts, made, plan)
+                    phase, facts, problem = self._start(key, facts, made, plan)
         elif phase == "replacing" and facts.job is not None and "deletionTimestamp" not in facts.job["metadata"]:
             metadata = facts.job["metadata"]
             self._cluster.delete(RAY_JOB, metadata["name"], metadata["namespace"], uid=metadata["uid"])
-        if phase in ("ended", "invalid", "planned", "foreign"):
+        if problem is not None and problem.passing:
+            again = LATER_SECONDS
+        elif phase in ("ended", "invalid", "planned", "foreign"):
             again = None
         elif phase == "replacing":
             again = DELETING_SECONDS
@@ -139,7 +141,7 @@ class BatchReconciler:
         return again
 
     def _observed(self, key: Key, declared: Declared) -> BatchFacts:
-        stored = without_deleted(self._caches.parts(key), self._replaced)
+        stored = without(self._caches.parts(key), self._deleted)
         status = declared.item.get("status") or {}
         job = stored.get((RAY_JOB, key.name))
         health = None
@@ -155,29 +157,39 @@ class BatchReconciler:
     def _rendered(self, declared: Declared) -> BatchRendering:
         assert declared.batch is not None
         batch = replace(declared.batch, namespace=declared.namespace)
-        options = RenderOptions(facts=self._facts, kuberay=VERSIONS[-1])
-        made = batch_rendering(batch, options)
-        running = kuberay_version(self._cluster)
-        if running:
-            token = decide_token(batch, KnownCluster(running))
-            if token != made.token:
-                made = batch_rendering_of(made.plan, options, token)
+        return batch_rendering(batch, self._options)
+
+    def _fitted(self, facts: BatchFacts, made: BatchRendering) -> BatchRendering:
+        """`made` as the cluster takes it. Raises UserError if that lacks what the job needs; see rejection."""
+        declared = facts.declared
+        assert declared.batch is not None
+        made = result_of(for_kuberay(declared.batch, made, self._options, kuberay_version(self._cluster)))
+        if facts.begun != declared.digest:
+            require_pool(self._cluster, declared.batch, declared.namespace)
+            result_of(require_job_storage(self._cluster, made, made.manifests, declared.namespace))
         return made
 
     def _start(
         self, key: Key, facts: BatchFacts, made: BatchRendering, plan: Mapping[str, Any]
-    ) -> tuple[BatchPhase, BatchFacts]:
+    ) -> tuple[BatchPhase, BatchFacts, SpecProblem | None]:
         """Apply what is missing: what downloads the model, and the rest once that is complete."""
         phase: BatchPhase = "starting"
+        try:
+            made = self._fitted(facts, made)
+        except UserError as error:
+            reason = rejection(error)
+            if not reason:
+                raise
+            return "invalid", facts, SpecProblem(reason, with_hints(error), passing=True)
         wanted, first = tuple(map(child_key, made.manifests)), first_stage(made.manifests)
-        self._replaced.update(delete_outdated(self._cluster, downloads_of(first, facts.stored)))
-        facts = replace(facts, stored=without_deleted(facts.stored, self._replaced))
+        self._delete(outdated_jobs(self._cluster, downloads_of(first, facts.stored)))
+        facts = replace(facts, stored=without(facts.stored, self._deleted))
         waited = incomplete_jobs(first, facts.stored)
         if waited:
             phase, wanted = "downloading", first
             if any(one in facts.stored for one in waited):
                 facts = replace(facts, health=self._health(key))
-        self._delete_earlier_downloads(facts, first)
+        self._delete(_earlier_downloads(facts, first))
         status: Mapping[str, Any] = facts.declared.item.get("status") or {}
         write_status(self._cluster, facts.declared, {**status, "digest": facts.declared.digest, "ended": False})
         try:
@@ -186,18 +198,16 @@ class BatchReconciler:
             failed = SpecProblem(rejection(error) or "ApplyFailed", with_hints(error))
             write_status(self._cluster, facts.declared, make_batch_status(facts, phase, failed, plan, now()))
             raise
-        return phase, facts
+        return phase, facts, None
 
-    def _delete_earlier_downloads(self, facts: BatchFacts, first: Sequence[ChildKey]) -> None:
-        """Delete the Jobs that download what an earlier spec named."""
-        for child, item in facts.stored.items():
-            if child in first or not is_download(item) or not is_owned_by(item, facts.declared.item):
-                continue
-            metadata = item["metadata"]
+    def _delete(self, jobs: Iterable[Object]) -> None:
+        for job in jobs:
+            metadata = job["metadata"]
             with suppress(NotFoundError):
                 self._cluster.delete(
                     "Job", metadata["name"], metadata["namespace"], uid=metadata["uid"], background=True
                 )
+            self._deleted.add(str(metadata["uid"]))
 
     def _apply(self, facts: BatchFacts, made: BatchRendering, wanted: Sequence[ChildKey]) -> None:
         """Apply what is missing of these children. What the job reads goes first, see apply."""
@@ -212,6 +222,14 @@ class BatchReconciler:
         children = [owned(item, facts.declared.item) for item in chosen]
         for _ in apply(self._cluster, children, field_manager=CONTROLLER, force_conflicts=facts.declared.accepted):
             pass
+
+
+def _earlier_downloads(facts: BatchFacts, first: Sequence[ChildKey]) -> list[Object]:
+    """The Jobs that download what an earlier spec named."""
+    return [
+        item for child, item in facts.stored.items()
+        if child not in first and is_download(item) and is_owned_by(item, facts.declared.item)
+    ]  # fmt: skip
 
 
 def make_batch_status(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rayllm_ctl.cluster.api.errors import NotFoundError
 from rayllm_ctl.cluster.api.follower import Change, Subscription
 from rayllm_ctl.cluster.api.watch import Watch
+from rayllm_ctl.controller.committed import REVISION_KIND
 from rayllm_ctl.controller.types import ChildKey, Key
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.model.kube import kuberay
@@ -28,8 +29,6 @@ from rayllm_ctl.model.spec.service import KIND
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
-
-REVISION_KIND = "ControllerRevision"
 
 _OURS = f"{MANAGED_BY}={MANAGER}"
 _MADE = f"{kuberay.ORIGIN_KIND} in (RayService,RayCluster)"

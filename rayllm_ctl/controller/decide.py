@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from rayllm_ctl.controller.committed import ApplyWay, Committed
 from rayllm_ctl.controller.declared import Declared, SpecProblem
-from rayllm_ctl.controller.stages import first_stage, incomplete_jobs
+from rayllm_ctl.controller.stages import first_stage, incomplete_jobs, without
 from rayllm_ctl.controller.types import ChildKey, child_key
 from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.storage.uses import CLAIM
@@ -21,34 +22,11 @@ from rayllm_ctl.model.kube.labels import CONTROLLER
 from rayllm_ctl.model.kube.owned import is_owned_by
 from rayllm_ctl.model.observed.health import Health, Object, State
 
-ApplyWay = Literal["", "surge", "new-cluster"]
-"""How a revision is applied: as it is, with one more replica of each model first, or with what has KubeRay start a
-second RayCluster."""
-
-APPLY_WAYS: tuple[ApplyWay, ...] = get_args(ApplyWay)
-
 LATER_SECONDS = 60.0
 """After which a change that waits for consent, capacity or a fact is looked at again."""
 
 STARTING_SECONDS = 2.0
 """Until the look at what has just been applied."""
-
-
-@dataclass(frozen=True)
-class Committed:
-    """The newest revision. digest: of the spec that it was rendered from; empty: not of the controller.
-
-    done: its manifests have been applied as they are. children: kind and name of each. first: those that download its
-    models, see stages. plan: as the status shows it.
-    """
-
-    number: int
-    digest: str
-    way: ApplyWay
-    done: bool
-    children: tuple[ChildKey, ...]
-    first: tuple[ChildKey, ...] = ()
-    plan: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +55,7 @@ class Facts:
     again; None: when something changes. foreign: why an object of the service's name is left alone; empty if none is.
     raised: the workload has one more replica of each model now, for a surge of the revision of this number. seen: see
     to_apply. download: of the models of a revision that waits for them; None: it waits for none, or its Jobs are about
-    to be applied.
+    to be applied. outdated: Jobs of `proposal` that are complete, but whose claim has been replaced since.
     """
 
     declared: Declared
@@ -92,6 +70,7 @@ class Facts:
     seen: Mapping[str, str] = field(default_factory=dict)
     download: Health | None = None
     before: Committed | None = None
+    outdated: tuple[Object, ...] = ()
 
 
 Phase = Literal["invalid", "planned", "foreign", "consent", "downloading", "applying", "surging", "applied"]
@@ -99,14 +78,16 @@ Phase = Literal["invalid", "planned", "foreign", "consent", "downloading", "appl
 
 @dataclass(frozen=True)
 class Decision:
-    """phase: where the service stands. commit: write `proposal` as the next revision. apply: children to apply, of the
-    revision then. repair: children to apply of the revision that runs while the newest one waits for its models.
-    raised: the workload is applied with one more replica of each model. restart: a second RayCluster is started first.
-    lower: the surge is over, which is written first. delete: objects. finish: the revision is done. again: seconds
-    until the next look; None: at the next change.
+    """phase: where the service stands. replace: Jobs to delete before anything else: a controller that ends after the
+    commit would take their models for complete. commit: write `proposal` as the next revision. apply: children to
+    apply, of the revision then. repair: children to apply of the revision that runs while the newest one waits for its
+    models. raised: the workload is applied with one more replica of each model. restart: a second RayCluster is started
+    first. lower: the surge is over, which is written first. delete: objects. finish: the revision is done. again:
+    seconds until the next look; None: at the next change.
     """
 
     phase: Phase
+    replace: tuple[Object, ...] = ()
     commit: bool = False
     apply: tuple[ChildKey, ...] = ()
     repair: tuple[ChildKey, ...] = ()
@@ -131,8 +112,9 @@ def next_step(facts: Facts, kept: Sequence[str]) -> Decision:
         if proposal.risks and not declared.accepted:
             return _kept_as_it_is(facts, "consent")
         first = first_stage(proposal.manifests)
-        if incomplete_jobs(first, facts.stored):
-            return Decision("downloading", commit=True, apply=first, again=STARTING_SECONDS)
+        kept_jobs = without(facts.stored, [str(job["metadata"]["uid"]) for job in facts.outdated])
+        if incomplete_jobs(first, kept_jobs):
+            return Decision("downloading", replace=facts.outdated, commit=True, apply=first, again=STARTING_SECONDS)
         children = tuple(map(child_key, proposal.manifests))
         return _applied(facts, children, proposal.way, 0, done=False, commit=True, kept=kept)
     if committed is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rayllm_ctl.cluster.api.errors import ApiError
 from rayllm_ctl.cluster.api.permissions import Permissions
@@ -30,6 +30,8 @@ from rayllm_ctl.workflows.services import ServiceRef, read_service_ref
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
+
+_Result = TypeVar("_Result")
 
 
 def propose(
@@ -138,9 +140,13 @@ def _with_live_claims(ref: ServiceRef, made: Rendering) -> Rendering:
 
 def _fitted(ref: ServiceRef, made: Rendering) -> Rendering:
     """`made` as the cluster takes it."""
-    steps = fit(ref, made)
+    return result_of(fit(ref, made))
+
+
+def result_of(steps: Generator[object, None, _Result]) -> _Result:
+    """What checks lead to. What they could not check is not shown: nobody waits for it here."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            return cast("_Result", end.value)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rayllm_ctl.cluster.apply.inventory import Inventory
-from rayllm_ctl.controller.decide import ApplyWay
+from rayllm_ctl.controller.committed import ApplyWay
 from rayllm_ctl.controller.declared import Declared
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.frozen import dataclass

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ApiError, NotFoundError
@@ -13,11 +13,10 @@ from rayllm_ctl.cluster.apply.bounds import bounds_patch, propagate_bounds
 from rayllm_ctl.cluster.apply.revisions import add_revision, annotate_revision
 from rayllm_ctl.cluster.apply.revisions import revisions as list_revisions
 from rayllm_ctl.cluster.apply.serve_service import propagate_service
-from rayllm_ctl.controller.caches import REVISION_KIND, ObjectCaches
+from rayllm_ctl.controller.caches import ObjectCaches
+from rayllm_ctl.controller.committed import REVISION_KIND, Committed, read_committed
 from rayllm_ctl.controller.decide import (
-    APPLY_WAYS,
     STARTING_SECONDS,
-    Committed,
     Decision,
     Facts,
     Proposal,
@@ -27,7 +26,7 @@ from rayllm_ctl.controller.decide import (
 from rayllm_ctl.controller.declared import Declared, SpecProblem, declare, with_hints
 from rayllm_ctl.controller.observe import Observer, SeenDownload, SeenHealth
 from rayllm_ctl.controller.propose import propose, with_another_replica
-from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs, without_deleted
+from rayllm_ctl.controller.stages import downloads_of, first_stage, incomplete_jobs, without
 from rayllm_ctl.controller.status import make_status
 from rayllm_ctl.controller.types import ChildKey, Key, child_key
 from rayllm_ctl.controller.write_status import now, write_status
@@ -36,7 +35,7 @@ from rayllm_ctl.frozen import dataclass
 from rayllm_ctl.health.storage.uses import CLAIM
 from rayllm_ctl.kinds import WORKLOADS
 from rayllm_ctl.model.kube.kuberay import RAY_CLUSTER
-from rayllm_ctl.model.kube.labels import CHILDREN, CONTROLLER, DONE, FIRST, PLAN, RAISED, RESTARTER, SPEC_DIGEST, WAY
+from rayllm_ctl.model.kube.labels import CONTROLLER, DONE, RAISED, RESTARTER, WAY
 from rayllm_ctl.model.kube.owned import is_owned_by, owned, owner_reference
 from rayllm_ctl.model.kube.revisions import NOT_WAITED, Revision
 from rayllm_ctl.model.observed.health import Health, Object, State
@@ -45,7 +44,7 @@ from rayllm_ctl.model.spec.ray_options import Way
 from rayllm_ctl.workflows.render.types import Rendering
 from rayllm_ctl.workflows.rollout.llmservice.spec import revision_annotations
 from rayllm_ctl.workflows.rollout.manifests import KEPT, suspend_or_resume
-from rayllm_ctl.workflows.rollout.model_storage.apply import delete_outdated
+from rayllm_ctl.workflows.rollout.model_storage.apply import outdated_jobs
 from rayllm_ctl.workflows.rollout.model_storage.claims import read_facts, with_live_claims
 from rayllm_ctl.workflows.rollout.restart_annotation import restart_of
 from rayllm_ctl.workflows.rollout.secrets import make_password
@@ -84,7 +83,7 @@ class ServiceReconciler:
         self._observer = Observer(cluster)
         self._proposals: dict[Key, _Proposed] = {}
         self._seen: dict[str, str] = {}
-        self._replaced: set[str] = set()
+        self._deleted: set[str] = set()
 
     def reconcile(self, key: Key) -> float | None:
         """See Reconciler."""
@@ -117,17 +116,15 @@ class ServiceReconciler:
         return STARTING_SECONDS if waits else decision.again
 
     def _observed(self, key: Key, declared: Declared, stored: Mapping[ChildKey, Object]) -> Facts:
-        stored = without_deleted(stored, self._replaced)
-        committed, before = _committed(stored)
+        stored = without(stored, self._deleted)
+        committed, before = read_committed(stored)
         live = next((item for (kind, name), item in stored.items() if kind in WORKLOADS and name == key.name), None)
         foreign = _foreign(declared, live)
         proposal = None
+        outdated: tuple[Object, ...] = ()
         if declared.service is not None and not foreign and _is_new(declared, committed):
             proposal = self._proposed(key, declared, live, stored)
-            if declared.accepted or not proposal.risks:
-                first = first_stage(proposal.manifests)
-                self._replaced.update(delete_outdated(self._cluster, downloads_of(first, stored)))
-                stored = without_deleted(stored, self._replaced)
+            outdated = outdated_jobs(self._cluster, downloads_of(first_stage(proposal.manifests), stored))
         elif committed is not None and committed.digest == declared.digest:
             self._proposals.pop(key, None)
         seen = None
@@ -146,7 +143,7 @@ class ServiceReconciler:
         return Facts(
             declared, committed, proposal, live, stored, health, look_again, foreign, raised, self._seen,
             download=download.health if download is not None else None,
-            before=before,
+            before=before, outdated=outdated,
         )  # fmt: skip
 
     def _download(
@@ -175,6 +172,9 @@ class ServiceReconciler:
         declared = facts.declared
         number = facts.committed.number if facts.committed is not None else 0
         revision: Revision | None = None
+        for job in decision.replace:
+            self._delete(job)
+            self._deleted.add(str(job["metadata"]["uid"]))
         if decision.commit:
             revision = self._commit(key, facts)
             number = revision.number
@@ -187,8 +187,7 @@ class ServiceReconciler:
             running = self._restored(key, facts.before.number)
             self._apply(facts, decision.repair, running, Decision(decision.phase), facts.before.number)
         for item in decision.delete:
-            metadata = item["metadata"]
-            self._delete(str(item["kind"]), metadata["name"], declared.namespace, metadata["uid"])
+            self._delete(item)
         if decision.finish:
             annotate_revision(self._cluster, f"{declared.name}-{number}", declared.namespace, {DONE: "true"})
 
@@ -284,11 +283,12 @@ class ServiceReconciler:
             return False
         return bool(propagate_bounds(self._cluster, names, live)[1])
 
-    def _delete(self, kind: str, name: str, namespace: str, uid: str) -> None:
-        try:
-            self._cluster.delete(kind, name, namespace, uid=uid, background=True)
-        except NotFoundError:
-            return
+    def _delete(self, item: Object) -> None:
+        metadata = item["metadata"]
+        with suppress(NotFoundError):
+            self._cluster.delete(
+                str(item["kind"]), metadata["name"], metadata["namespace"], uid=metadata["uid"], background=True
+            )
 
 
 def _require_present(cluster: Cluster, declared: Declared) -> None:
@@ -310,32 +310,6 @@ def _is_new(declared: Declared, committed: Committed | None) -> bool:
     return committed is None or committed.digest != declared.digest
 
 
-def _committed(stored: Mapping[ChildKey, Object]) -> tuple[Committed | None, Committed | None]:
-    """The newest revision, and the newest one before it that was applied in full."""
-    found = sorted((item for (kind, _), item in stored.items() if kind == REVISION_KIND), key=_number, reverse=True)
-    known = [_read(item) for item in found]
-    return next(iter(known), None), next((one for one in known[1:] if one.done), None)
-
-
-def _read(item: Object) -> Committed:
-    """A revision, from its annotations."""
-    notes = item["metadata"].get("annotations") or {}
-    return Committed(
-        number=_number(item),
-        digest=str(notes.get(SPEC_DIGEST, "")),
-        way=next((way for way in APPLY_WAYS if way == notes.get(WAY)), ""),
-        done=notes.get(DONE) == "true",
-        children=_keys(notes.get(CHILDREN, "")),
-        first=_keys(notes.get(FIRST, "")),
-        plan=json.loads(notes.get(PLAN) or "null"),
-    )
-
-
-def _keys(text: str) -> tuple[ChildKey, ...]:
-    """Kinds and names, from an annotation of a revision."""
-    return tuple((kind, name) for kind, _, name in (entry.partition("/") for entry in text.split(",") if entry))
-
-
 def _unknown(declared: Declared, why: str) -> Health:
     """How a service is that nobody can see now: its numbers are the last ones that were seen."""
     status: Mapping[str, Any] = declared.item.get("status") or {}
@@ -349,12 +323,6 @@ def _was_ready(declared: Declared) -> bool:
         (one.get("type"), one.get("status"), one.get("observedGeneration")) == ("Ready", "True", declared.generation)
         for one in (declared.item.get("status") or {}).get("conditions") or ()
     )
-
-
-def _number(item: Object) -> int:
-    """The number of a revision, which is the end of its name; its `revision` is not part of the metadata."""
-    number = str(item["metadata"]["name"]).rpartition("-")[2]
-    return int(number) if number.isdigit() else 0
 
 
 def _foreign(declared: Declared, live: Object | None) -> str:

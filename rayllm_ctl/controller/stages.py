@@ -41,8 +41,8 @@ def incomplete_jobs(first: Sequence[ChildKey], stored: Mapping[ChildKey, Object]
     return tuple(key for key in first if key[0] == _JOB and not _is_complete(stored.get(key, {})))
 
 
-def without_deleted(stored: Mapping[ChildKey, Object], uids: Collection[str]) -> Mapping[ChildKey, Object]:
-    """`stored` without the objects of these uids: they were deleted, and the watch may tell of that later."""
+def without(stored: Mapping[ChildKey, Object], uids: Collection[str]) -> Mapping[ChildKey, Object]:
+    """`stored` without the objects of these uids: they are about to be deleted, or the watch has yet to tell of it."""
     return {child: item for child, item in stored.items() if item["metadata"]["uid"] not in uids}
 
 

@@ -12,7 +12,8 @@ import pytest
 from rayllm_ctl.cluster.snapshot.serve_states import ServeStates
 from rayllm_ctl.controller import observe
 from rayllm_ctl.controller.batch import BatchFacts, decide_batch, make_batch_status
-from rayllm_ctl.controller.decide import Committed, Facts, next_step
+from rayllm_ctl.controller.committed import Committed
+from rayllm_ctl.controller.decide import Facts, next_step
 from rayllm_ctl.controller.declared import declare
 from rayllm_ctl.controller.observe import Observer
 from rayllm_ctl.controller.status import make_status

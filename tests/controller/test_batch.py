@@ -8,12 +8,13 @@ import pytest
 
 from rayllm_ctl.cluster.api.errors import ServerFailingError
 from rayllm_ctl.controller.batch import BatchReconciler
+from rayllm_ctl.controller.decide import LATER_SECONDS
 from rayllm_ctl.controller.types import Key
 from rayllm_ctl.errors import UserError
 from rayllm_ctl.model.spec.fact_sources import OFFLINE
 from rayllm_ctl.specfile.crd.status import BATCH_STATUS
 from tests.cluster.fakeapi import status
-from tests.controller.conftest import Controlled, unknown_fields
+from tests.controller.conftest import Controlled, provide_storage, unknown_fields
 
 KEY = Key("BatchJob", "llm", "haikus")
 
@@ -64,7 +65,8 @@ def test_a_job_runs_once(controlled: Controlled) -> None:
 
 def test_a_download_that_was_deleted_is_made_again(controlled: Controlled) -> None:
     """As the hints of a failed download say."""
-    _put(controlled, storage={"model": {"mirror": {"to": {"claim": {"name": "models"}}}}})
+    provide_storage(controlled.api)
+    _put(controlled, storage={"model": {"mirror": {"to": {"claim": {"name": "models", "create": {}}}}}})
     _step(controlled)
     [job] = controlled.api.names("Job")
     controlled.api.remove("Job", job)
@@ -114,3 +116,27 @@ def test_what_admission_rejects_is_in_the_status_until_it_is_taken(controlled: C
     _step(controlled)
     assert _condition(controlled, "Applied") == ("True", "Applied")
     assert _condition(controlled, "Stalled")[0] == "False"
+
+
+def test_what_the_cluster_lacks_is_said_until_it_is_there(controlled: Controlled) -> None:
+    _put(controlled, storage={"model": {"claim": {"name": "models", "path": "qwen"}}})
+    assert _step(controlled) == LATER_SECONDS
+    assert _condition(controlled, "Applied") == ("False", "MissingPrerequisite")
+    assert _condition(controlled, "Stalled") == ("True", "MissingPrerequisite")
+    assert controlled.api.names("RayJob") == []
+    storage = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "40Gi"}}}
+    controlled.api.put(
+        kind="PersistentVolumeClaim", metadata={"name": "models", "namespace": "llm"},
+        spec={**storage, "volumeName": "v"}, status={"phase": "Bound", "capacity": {"storage": "40Gi"}},
+    )  # fmt: skip
+    _step(controlled)
+    assert _condition(controlled, "Applied") == ("True", "Applied")
+    assert _condition(controlled, "Stalled")[0] == "False"
+    assert controlled.api.names("RayJob") == ["haikus"]
+
+
+def test_a_pool_that_does_not_exist_is_said(controlled: Controlled) -> None:
+    _put(controlled, cluster="pool")
+    assert _step(controlled) == LATER_SECONDS
+    assert _condition(controlled, "Stalled") == ("True", "MissingPrerequisite")
+    assert controlled.api.names("RayJob") == []

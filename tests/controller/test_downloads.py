@@ -208,6 +208,29 @@ def test_a_model_whose_claim_was_replaced_is_downloaded_again(controlled: Contro
     assert "seed" in controlled.api.stored("RayService", "tiny")["spec"]["serveConfigV2"]
 
 
+def test_no_job_is_deleted_before_a_change_is_accepted(controlled: Controlled) -> None:
+    controlled.put(storage=MIRROR)
+    controlled.step()
+    complete_downloads(controlled.api)
+    controlled.step()
+    [job] = controlled.api.names("Job")
+    before = controlled.api.stored("Job", job)["metadata"]["uid"]
+    controlled.api.remove("PersistentVolumeClaim", "models")
+    controlled.run()
+    controlled.step()
+    controlled.api.remove("Node", "n1", "")  # no capacity for another replica
+    change: dict[str, Any] = {"storage": MIRROR, "engine": {"args": {"seed": 7}}}
+    generation = controlled.put(**change)["metadata"]["generation"]
+    controlled.step()
+    controlled.step()
+    assert controlled.condition("Upgrading")[:2] == ("False", "NeedsConsent")
+    assert controlled.api.stored("Job", job)["metadata"]["uid"] == before
+    controlled.put(annotations={"rayllm.io/accept": str(generation)}, **change)
+    controlled.step()
+    assert controlled.condition("Applied")[:2] == ("False", "Downloading")
+    assert controlled.api.stored("Job", job)["metadata"]["uid"] != before
+
+
 def test_a_claim_that_has_grown_stays_as_large(controlled: Controlled) -> None:
     """A user's answer to a download that lacks space."""
     controlled.put(storage=MIRROR)

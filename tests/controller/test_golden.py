@@ -49,6 +49,7 @@ def _meet_prerequisites(controlled: Controlled) -> None:
     operator = controlled.api.stored("Deployment", "kuberay-operator", "kuberay-system")
     controlled.api.put(**{**operator, "metadata": {**operator["metadata"], "namespace": "ray-system"}})
     controlled.api.put(kind="GatewayClass", metadata={"name": "istio"})
+    controlled.api.put(kind="RayCluster", metadata={"name": "gpu-pool", "namespace": "llm"})
 
 
 def _store_models(controlled: Controlled, manifests: Iterable[Mapping[str, Any]]) -> None:

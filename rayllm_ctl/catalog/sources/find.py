@@ -26,7 +26,7 @@ from rayllm_ctl.model.text.problems import quoted
 if TYPE_CHECKING:
     from rayllm_ctl.catalog.sources.hub import HubError
 
-_CONFIG_HINT = "--model-config PATH    # a config.json, or the directory that contains it"
+CONFIG_HINT = "--model-config PATH    # a config.json, or the directory that contains it"
 _HUB_HINT = "--from-hub    # reads it from the Hugging Face cache or Hub"
 
 
@@ -55,7 +55,7 @@ def _by_name(model_id: str, revision: str | None, sources: FactSources) -> Found
         raise UserError(
             f"model {model_id} is not in the catalog, and nothing else is read unless it is asked for: the manifests "
             "would depend on it",
-            hint=(_nearest(model_id), _HUB_HINT, _CONFIG_HINT),
+            hint=(_nearest(model_id), _HUB_HINT, CONFIG_HINT),
         )
     cached = cache.read_cache(model_id, revision)
     if cached is not None:
@@ -65,7 +65,7 @@ def _by_name(model_id: str, revision: str | None, sources: FactSources) -> Found
         instead = "leave out --from-hub: the catalog has the model" if known else _nearest(model_id)
         raise UserError(
             f"model {model_id} is not in {where}, and the Hugging Face Hub is not asked when offline",
-            hint=(instead, _CONFIG_HINT),
+            hint=(instead, CONFIG_HINT),
         )
     hfenv.endpoint()  # the package cannot even be imported with an invalid one
     try:
@@ -98,7 +98,7 @@ def _refused(error: HubError, model_id: str, *, known: bool) -> UserError:
     without = ("leave out --from-hub: the catalog has the model",) if known else ()
     misspelt = error.kind == "offline" and not known and models.nearest_models(model_id)
     meant = (_nearest(model_id),) if misspelt else ()
-    return UserError(str(error), hint=(*meant, hints.get(error.kind) or _nearest(model_id), *without, _CONFIG_HINT))
+    return UserError(str(error), hint=(*meant, hints.get(error.kind) or _nearest(model_id), *without, CONFIG_HINT))
 
 
 def _nearest(model_id: str) -> str:

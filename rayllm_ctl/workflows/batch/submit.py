@@ -19,20 +19,19 @@ from rayllm_ctl.cluster.snapshot.model_jobs import DOWNLOAD_RIGHTS
 from rayllm_ctl.console.batch.plan import takes
 from rayllm_ctl.errors import NO_ANSWER, UserError
 from rayllm_ctl.frozen import dataclass
-from rayllm_ctl.model.events import Applied, Checked, Event, Noted, Planned, Rendered
-from rayllm_ctl.model.kube.kuberay_versions import VERSIONS, known_version
+from rayllm_ctl.model.events import Applied, Event, Noted, Planned, Rendered
+from rayllm_ctl.model.kube.kuberay_versions import VERSIONS
 from rayllm_ctl.model.kube.labels import BATCH, MANAGED_BY, MANAGER
 from rayllm_ctl.model.spec.batch import BatchJob
 from rayllm_ctl.model.workload import Right, Rights
-from rayllm_ctl.planner.deployment.ray_token import KnownCluster, decide_token
 from rayllm_ctl.workflows.batch.end import how_it_ended, replacement_note
-from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering, batch_rendering_of
-from rayllm_ctl.workflows.render.check import check_objects
+from rayllm_ctl.workflows.batch.prerequisites import for_kuberay, has_storage, require_job_storage, require_pool
+from rayllm_ctl.workflows.render.batch import BatchRendering, batch_rendering
 from rayllm_ctl.workflows.render.controlled import require_deployable
 from rayllm_ctl.workflows.render.types import RenderOptions
 from rayllm_ctl.workflows.rollout.manifests import placed
 from rayllm_ctl.workflows.rollout.model_storage.apply import download_jobs
-from rayllm_ctl.workflows.rollout.model_storage.checks import require_storage, storage_rights
+from rayllm_ctl.workflows.rollout.model_storage.checks import storage_rights
 from rayllm_ctl.workflows.rollout.model_storage.download import ModelUser, download_models_for
 
 if TYPE_CHECKING:
@@ -95,17 +94,12 @@ def _apply(
     existing = checks.existing
     for checked in (*checks.checks, check_rights(checks.permissions, rights)):
         yield checked
-        if checked is checks.checks[0] and checks.kuberay:
-            token = decide_token(batch, KnownCluster(checks.kuberay))
-            if token != made.token:
-                made = batch_rendering_of(made.plan, how, token)
-                yield Checked("token authentication", None, token.why_off)
-            yield from _check_for(checks.kuberay, made)
-    _require_cluster(cluster, batch, namespace)
+        if checked is checks.checks[0]:
+            made = yield from for_kuberay(batch, made, how, checks.kuberay)
+    require_pool(cluster, batch, namespace)
     ended = _require_ended(cluster, existing, namespace)
     manifests = [placed(manifest, namespace) for manifest in made.manifests]
-    if _uses_storage(made):
-        manifests = [*(yield from require_storage(cluster, manifests, namespace, made.plan.plan.file_bytes))]
+    manifests = [*(yield from require_job_storage(cluster, made, manifests, namespace))]
     first: list[Applied] = []
     if not dry and download_jobs(manifests):
         first = yield from _download(cluster, batch.name, namespace, manifests, options, replaces=bool(ended))
@@ -137,14 +131,9 @@ def submit_rights(kinds: Collection[str], *, pool: bool) -> Rights:
     )
 
 
-def _uses_storage(made: BatchRendering) -> bool:
-    """Whether the job has storage of models or caches of its own."""
-    return made.plan.deployment is not None and made.plan.deployment.storage is not None
-
-
 def _storage_rights(made: BatchRendering, options: SubmitOptions) -> Rights:
     """The optional rights to check the storage, and the rights to follow the download."""
-    if not _uses_storage(made):
+    if not has_storage(made):
         return Rights()
     follows = options.wait and options.dry_run == "none" and bool(download_jobs(made.manifests))
     return storage_rights(made.manifests) | (DOWNLOAD_RIGHTS if follows else Rights())
@@ -159,22 +148,6 @@ def _download(
     user = ModelUser(name=name, namespace=namespace, state=state, batch=True, failed=NO_ANSWER)
     limit = None if not options.wait else math.inf if options.timeout is None else options.timeout
     return (yield from download_models_for(user, cluster, manifests, limit, force_conflicts=options.force_conflicts))
-
-
-def _check_for(running: str, made: BatchRendering) -> Iterator[Checked]:
-    """Check that the cluster's version of KubeRay supports all fields of the manifests."""
-    version, note = known_version(running)
-    check_objects(made.manifests, version)
-    if note:
-        yield Checked("manifests", None, note)
-
-
-def _require_cluster(cluster: Cluster, batch: BatchJob, namespace: str) -> None:
-    if batch.cluster is not None and find_object(cluster, "RayCluster", batch.cluster, namespace) is None:
-        raise UserError(
-            f"spec.cluster: there is no raycluster {batch.cluster} in namespace {namespace}",
-            hint=f"kubectl get rayclusters -n {namespace}",
-        )
 
 
 def _require_ended(cluster: Cluster, existing: Mapping[str, Any] | None, namespace: str) -> str:

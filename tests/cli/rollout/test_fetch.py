@@ -61,6 +61,17 @@ def test_a_claim_that_cannot_hold_the_model_is_rejected(capsys: pytest.CaptureFi
     assert app.run([*argv, "--size", "68Gi"]) == 0
 
 
+def test_a_size_that_nobody_knows_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    argv = ["fetch", "acme/unheard-of", "--to", "claim/models", "--size", "auto", "--dry-run=client"]
+    assert app.run(argv) == 1
+    said = capsys.readouterr().err
+    assert "--size SIZE    # such as 200Gi" in said
+    assert "--model-config" not in said, "fetch has no such flag"
+
+
 def test_the_size_of_a_model_in_the_catalog_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run([*FETCH, "--to", "claim/models", "--size", "auto", "--dry-run=client", "-o", "json"]) == 0
     claim = json.loads(capsys.readouterr().out)["items"][0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rayllm_ctl.cluster.api.errors import ForbiddenError, NotFoundError
@@ -13,6 +12,7 @@ from rayllm_ctl.errors import WaitTimeoutError
 from rayllm_ctl.model.events import Applied, Noted
 from rayllm_ctl.model.kube.model_downloads import is_download
 from rayllm_ctl.model.observed import fields
+from rayllm_ctl.model.observed.health import Object
 
 if TYPE_CHECKING:
     from rayllm_ctl.cluster import Cluster
@@ -100,16 +100,9 @@ def replace_ended(cluster: Cluster, job: Mapping[str, Any], *, again: bool = Fal
         time.sleep(_LOOK_SECONDS)
 
 
-def delete_outdated(cluster: Cluster, jobs: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Delete the complete Jobs whose claim has been replaced since, without waiting until they are gone; their uids."""
-    found = set()
-    for job in jobs:
-        name, namespace, uid = (str(job["metadata"][key]) for key in ("name", "namespace", "uid"))
-        if _replaced_claim(cluster, job, namespace):
-            found.add(uid)
-            with suppress(NotFoundError):
-                cluster.delete("Job", name, namespace, uid=uid, background=True)
-    return frozenset(found)
+def outdated_jobs(cluster: Cluster, jobs: Iterable[Object]) -> tuple[Object, ...]:
+    """The complete Jobs among `jobs` whose claim has been replaced since."""
+    return tuple(job for job in jobs if _replaced_claim(cluster, job, str(job["metadata"]["namespace"])))
 
 
 def has_failed(job: Mapping[str, Any]) -> bool:

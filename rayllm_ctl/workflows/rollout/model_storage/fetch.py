@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rayllm_ctl.catalog.releases import resolve_release
 from rayllm_ctl.catalog.sources import find
+from rayllm_ctl.catalog.sources.find import CONFIG_HINT
 from rayllm_ctl.cluster.apply.apply import apply
 from rayllm_ctl.cluster.lookup.rights import require_rights
 from rayllm_ctl.errors import UsageError, UserError
@@ -151,10 +152,14 @@ def _model_bytes(service: LLMService, facts: FactSources) -> int | None:
         return None
     try:
         found = find(service.model, facts if claim.create.size == AUTO_SIZE else OFFLINE)
-    except UserError:
-        if claim.create.size == AUTO_SIZE:
+    except UserError as error:
+        if claim.create.size != AUTO_SIZE:
+            return None
+        if CONFIG_HINT not in error.hints:
             raise
-        return None
+        # `fetch` has no such flag: it does not plan, and needs no more than the size.
+        hints = ["--size SIZE    # such as 200Gi" if one == CONFIG_HINT else one for one in error.hints]
+        raise UserError(error.message, hint=hints) from error
     # The catalog has no sizes of files; its configs say how large the weights are.
     return found.exact_bytes or whole_weights(found.facts, found.facts.dtype)
 
