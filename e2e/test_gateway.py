@@ -105,9 +105,13 @@ def gateway(shared: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     shared.run("deploy", "-f", str(file), *configs, "-n", shared.namespace)
 
     def is_known() -> bool:
-        with suppress(openai.APIConnectionError):  # the nodes' rules for the Service follow its endpoints
-            return bool(made.client().models.list().data)
-        return False
+        # The nodes' rules for the Service follow its endpoints: a connection may be refused, or lost without an answer.
+        client = made.client().with_options(timeout=10)
+        try:
+            return bool(client.models.list().data)
+        except openai.APIConnectionError as error:
+            print(f"{made.url}: {error.__cause__!r}")
+            return False
 
     with shared.reached("gate") as made.url:
         shared.wait("the key is known", is_known, timeout=90)
