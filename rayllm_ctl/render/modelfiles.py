@@ -44,7 +44,7 @@ def _objects(storage: ModelStoragePlan, values: Mapping[str, Any], own: Path | N
 def named_jobs(manifests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """`manifests` in which the names of Jobs that download, so far only how they begin, have the digest of the spec."""
     return [
-        _named(item, job_name(item["metadata"]["name"], item["spec"])) if is_download(item) else item
+        _named(item, job_name(item["metadata"]["name"], item.get("spec", {}))) if is_download(item) else item
         for item in manifests
     ]
 

@@ -50,6 +50,28 @@ def test_a_job_is_named_after_its_spec_with_all_patches(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize(
+    ("patch", "code", "message"),
+    [
+        ({"metadata": {"labels": "a/b"}}, 2, 'Job qwen-model: metadata.labels: "a/b" is not of type object'),
+        ({"metadata": {"labels": ["a"]}}, 2, "Job qwen-model: metadata.labels: a list is not of type object"),
+        ({"spec": "x"}, 2, 'spec: "x" is not of type object'),
+        ({"spec": None}, 0, ""),  # rejected by the API server
+    ],
+)
+def test_a_patch_may_leave_no_sound_job(
+    patch: dict[str, Any], code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = mirrored()
+    spec["spec"]["patches"] = [{"target": {"kind": "Job"}, "patch": patch}]
+    file = tmp_path / "spec.yaml"
+    file.write_text(yaml.safe_dump(spec), encoding="utf-8")
+    assert app.run(["render", "--offline", "-f", str(file)]) == code
+    said = capsys.readouterr().err
+    assert message in said
+    assert "internal error" not in said
+
+
+@pytest.mark.parametrize(
     ("change", "job_changes", "pods_change"),
     [
         ({"from": "hf", "to": {"claim": {"name": "models", "create": {"size": "1Ti"}}}}, False, False),

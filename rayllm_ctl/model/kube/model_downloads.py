@@ -84,10 +84,17 @@ def digest_name(prefix: str, text: str) -> str:
 
 def is_download(manifest: Mapping[str, Any]) -> bool:
     """Whether an object is a Job that downloads a model's files."""
-    labels = (manifest.get("metadata") or {}).get("labels") or {}
-    return manifest.get("kind") == "Job" and labels.get(COMPONENT) == DOWNLOAD_COMPONENT
+    return manifest.get("kind") == "Job" and _metadata(manifest, "labels", COMPONENT) == DOWNLOAD_COMPONENT
 
 
 def is_kept(manifest: Mapping[str, Any]) -> bool:
     """Whether an object stays when its service is deleted."""
-    return ((manifest.get("metadata") or {}).get("annotations") or {}).get(KEEP) == "true"
+    return _metadata(manifest, "annotations", KEEP) == "true"
+
+
+def _metadata(manifest: Mapping[str, Any], *path: str) -> object:
+    """The value at `path` of the metadata, or None: a patch may have put anything there that is rejected only later."""
+    value = manifest.get("metadata")
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
